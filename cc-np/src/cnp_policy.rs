@@ -1,4 +1,4 @@
-//! How CNPs leave a port: their class of service, and the bound on their rate.
+//! The class of service of a port's CNPs, and the bound on their rate.
 
 use cc_core::wire::CnpMarking;
 use cc_core::{Nanos, Stamp};
@@ -7,7 +7,7 @@ cc_core::zeroed! {
     /// The class of service of CNPs, and the bound on those of a whole port.
     ///
     /// The bound is a token bucket of `burst` tokens, one token for a CNP, refilled by one token each `interval`: in any time T
-    /// at most `burst + T / interval` CNPs leave, for any number of flows, and however fast records are evicted.
+    /// the port sends at most `burst + T / interval` CNPs, for any number of flows, and however often records are evicted.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct CnpPolicy {
@@ -19,7 +19,8 @@ cc_core::zeroed! {
 }
 
 impl CnpPolicy {
-    /// CNPs with this `marking`: at most one each `interval` on average (zero: no bound), and `burst` at once after a rest.
+    /// CNPs with this `marking`: at most one each `interval` on average (zero: no bound), and at most `burst` back to back
+    /// after an idle time.
     pub const fn new(marking: CnpMarking, interval: Nanos, burst: u32) -> Self {
         let tolerance = Nanos::new(burst.saturating_sub(1).saturating_mul(interval.get()));
         Self { marking, interval, tolerance }
@@ -33,7 +34,7 @@ impl CnpPolicy {
 }
 
 /// The port's token bucket, kept as the time at which it will be full (the virtual scheduling form of ITU-T I.371's generic
-/// cell rate algorithm): one comparison and one addition for a CNP, no rate and no division.
+/// cell rate algorithm): a CNP needs one comparison and one addition, and no division.
 ///
 /// A full bucket holds the time of the last [`TokenBucket::advance`], which must be called at least once a second, so that the
 /// 32-bit stamp stays within its range.
@@ -85,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_window_holds_more_than_the_burst_and_its_share(
+        fn a_time_t_admits_at_most_burst_plus_t_over_interval(
             start: u32,
             interval in 0..2_000_u32,
             burst in 1..20_u32,
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_fills_the_bucket_to_the_burst_and_no_further() {
+    fn an_idle_time_fills_the_bucket_to_the_burst_and_no_further() {
         let cnp_policy = CnpPolicy::new(CnpMarking::default(), Nanos::new(1_000), 3);
         let mut bucket = TokenBucket::full(Stamp::from_bits(0));
         for second in 0..10_u64 {

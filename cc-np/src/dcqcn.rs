@@ -6,12 +6,12 @@
 //! A packet marked CE causes a CNP if none was sent for its flow within the interval N, and is ignored otherwise. The CNP is
 //! sent at once, not at the end of an interval. With N = 0 every marked packet causes a CNP, as on a ConnectX-4.
 //!
-//! Deviations: a bound on the CNPs of the whole port, where the paper assumes a NIC that sends as many as the flows call for;
-//! `cnp_sequence`, a sequence number in each CNP, off by default.
+//! Deviations: a bound on the CNPs of the whole port, where the paper assumes a NIC that sends the CNPs of all flows at any
+//! rate; `cnp_sequence`, a sequence number in each CNP, off by default.
 //!
-//! After an eviction: the next marked packet of the flow causes a CNP although N may not have passed. A CNP comes early; none
-//! is lost. The count of `cnp_sequence` restarts at a value taken from the clock (bits 10 to 25 of the time in nanoseconds),
-//! which is seldom the number of a recent CNP.
+//! After an eviction: the next marked packet of the flow causes a CNP although N may not have passed. The CNP is then early; no
+//! CNP is lost. The count of `cnp_sequence` restarts at a value taken from the clock (bits 10 to 25 of the time in
+//! nanoseconds), which is seldom the number of a recent CNP.
 
 use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply};
 use cc_core::params::{ParamError, Preset, Settings};
@@ -20,7 +20,7 @@ use cc_core::wire::CnpMarking;
 use cc_core::{CnpBody, CnpBodyKind, CnpKind, Ecn, Link, Mark, Nanos, Qpn, Stamp, State, Zeroed};
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of DCQCN at the receiver.
     pub struct DcqcnSettings {
         /// N: the CNPs of one flow are at least this far apart; 0 = one CNP per marked packet.
         min_time_between_cnps: Micros, 0..=131_071, ["np_min_time_between_cnps", "MIN_TIME_BETWEEN_CNPS"];
@@ -28,11 +28,11 @@ cc_core::settings! {
         cnp_dscp: Count, 0..=63, ["np_cnp_dscp", "CNP_DSCP"];
         /// 802.1p priority of a CNP, used where the marked packet had a VLAN tag.
         cnp_802p_prio: Count, 0..=7, ["np_cnp_prio", "CNP_802P_PRIO"];
-        /// The port makes one CNP in this time on average, whatever the number of flows; 0 is no bound.
+        /// The port sends at most one CNP in this time on average, whatever the number of flows; 0 = no bound.
         cnp_port_interval: Nanos, 0..=100_000, [];
-        /// CNPs that the port may make at once after a rest.
+        /// CNPs that the port may send back to back after an idle time.
         cnp_port_burst: Count, 1..=10_000, [];
-        /// 1 writes a count of the flow's CNPs into the reserved bytes; 0 leaves them zero, as the standard has them.
+        /// 1: the reserved bytes of a CNP carry a count of the flow's CNPs; 0: they are zero, as in the standard.
         cnp_sequence: Count, 0..=1, [];
     }
 }
@@ -81,7 +81,7 @@ cc_core::zeroed! {
 }
 
 impl Params {
-    /// The parameters of settings that are in range, as those of presets are; others must go by
+    /// The parameters of settings that are in range, such as those of a preset. For other settings call
     /// [`NotificationPoint::check`].
     #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8")]
     pub const fn new(settings: &DcqcnSettings) -> Self {
@@ -106,7 +106,7 @@ const SEQUENCE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Dcqcn {
-    /// When the last CNP went out; meaningful while `silent`.
+    /// When the last CNP was sent; valid while `silent`.
     last_cnp: Stamp,
     /// CNPs sent, counted from a value taken from the clock.
     seq: u16,
@@ -115,7 +115,7 @@ pub struct Dcqcn {
     silent: bool,
 }
 
-// With its key and the time it was last touched.
+// The entry is the record, its key, and the time of its last packet.
 const _: () = assert!(SetAssocTable::<Dcqcn, 1, 1>::ENTRY_BYTES == 16, "a flow's record and key fill 16 bytes");
 
 impl Zeroed for Dcqcn {
@@ -178,7 +178,7 @@ impl NotificationPoint for Dcqcn {
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "any sixteen bits of the clock will do")]
+    #[expect(clippy::cast_possible_truncation, reason = "any sixteen bits of the clock serve as the start")]
     fn open(cx: &Cx<'_, Params>, _shared: &mut (), _local: Option<Qpn>) -> Self {
         let clock = cx.now.stamp();
         Self { last_cnp: clock, seq: (clock.to_bits() >> 10) as u16, silent: false }
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_answer_to_the_names_that_operators_type() {
+    fn settings_are_found_by_the_names_that_operators_type() {
         for name in ["min_time_between_cnps", "np_min_time_between_cnps", "MIN_TIME_BETWEEN_CNPS"] {
             assert_eq!(DcqcnSettings::index_of(name), Some(0));
         }
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_marked_packet_is_answered_at_once_and_the_next_after_50_us() {
+    fn the_first_marked_packet_causes_a_cnp_at_once_and_the_next_cnp_is_50_us_later() {
         let mut bench = Bench::new(&preset("paper"), 7);
         assert!(bench.arrive(7, Ecn::Ce));
         assert!(!bench.arrive(8, Ecn::Ce));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connectx_4_answers_every_marked_packet() {
+    fn a_connectx_4_sends_a_cnp_for_every_marked_packet() {
         let mut bench = Bench::new(&preset("cx4"), 0);
         assert!((0..1_000).all(|packet| bench.arrive(packet / 2, Ecn::Ce)));
     }
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cnp_that_could_not_go_out_stays_due() {
+    fn a_cnp_that_could_not_be_sent_stays_due() {
         let mut bench = Bench::new(&preset("paper"), 0);
         assert!((0..100).all(|now| bench.due(now, Ecn::Ce).is_some()));
         assert!(bench.arrive(100, Ecn::Ce));
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_cnp_does_not_come_back_when_stamps_wrap() {
+    fn an_old_cnp_has_no_effect_after_stamps_wrap() {
         let mut bench = Bench::new(&preset("paper"), 0);
         assert!(bench.arrive(0, Ecn::Ce));
         // One packet each second, since the table keeps a record for at most 1 s without one. No CNP is sent: the ring is full.
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_bytes_are_zero_unless_a_count_is_asked_for() {
+    fn reserved_bytes_are_zero_unless_a_count_is_requested() {
         let mut plain = Bench::new(&preset("vendor"), 0);
         let mut counted = Bench::new(&DcqcnSettings { cnp_sequence: 1, ..preset("vendor") }, u64::MAX / 2);
         for packet in 0..100_000_u64 {

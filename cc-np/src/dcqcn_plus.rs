@@ -3,28 +3,31 @@
 //! Yixiao Gao et al., "DCQCN+: Taming Large-scale Incast Congestion in RDMA over Ethernet Networks", ICNP 2018, section
 //! IV-B2 (NP algorithm) and VI-D (8 bytes for a flow).
 //!
-//! A NIC cannot send CNPs as fast as a large incast calls for them. So marked flows are put on a list, which is served round
-//! robin: each slot of delta, the CNP generation interval, checks one record. If its flow was marked since its last CNP, and
-//! that CNP is at least 45 us old, a CNP is sent. Every CNP carries the length tau of a round over all l flows, by which
-//! senders set their timers:
+//! A NIC cannot send CNPs as fast as the flows of a large incast need them. So marked flows are put on a list, which is served
+//! in round-robin order: one record in each slot, and one slot each delta, the CNP generation interval. If the record's flow
+//! was marked since its last CNP, and that CNP is at least 45 us old, a CNP is sent. Every CNP carries tau, the time of a round
+//! over all l flows, from which senders set their timers:
 //!
 //! ```text
 //! tau = l * delta                                                                                              (11)
 //! ```
 //!
 //! Choices where the paper is silent:
-//! - delta is 1 us: III-D measures a ConnectX-4 at about one CNP in 1 us, and V-D calculates with 540 x 1 us for 540 flows;
-//! - a flow leaves the list in its slot, when three of its slots in a row found it unmarked and its last CNP is 100 us old;
+//! - delta is 1 us: III-D measures a ConnectX-4 at about one CNP in 1 us, and V-D calculates 540 x 1 us for 540 flows;
+//! - a flow is removed from the list in its slot, when it was unmarked in three of its slots in a row and its last CNP is 100
+//!   us old;
 //! - the time of the last CNP is kept in 20 bits, in units of 1,024 ns. Before it could wrap, a slot of the flow sets it to
 //!   2^19 units ago. An interval between CNPs is therefore never shorter than set, and at most 2 us longer;
-//! - flows that find the list full share one record with datagrams, for which no connection has a sender's address to use in a
-//!   slot. At most every 50 us a marked packet of these flows causes a CNP, sent at once. l counts these flows too: as the
-//!   number of distinct values of a 6-bit hash of their local queue pairs in this round or in the last, whichever is larger;
+//! - flows that find the list full share one record with datagrams, which have no connection from which a slot could take the
+//!   sender's address. A marked packet of these flows causes a CNP at once, at most one each 50 us. l counts these flows too:
+//!   as the number of distinct values of a 6-bit hash of their local queue pairs in this round or in the round before,
+//!   whichever is larger;
 //! - slots that a late wake misses are skipped, not made up for.
 //!
-//! A record has no address: in the flow's slot the transmit side takes the address of the CNP from the queue pair's context.
+//! A record has no address: in the flow's slot, the implementation of [`Transmit`](crate::Transmit) takes the address of the
+//! CNP from the queue pair's context.
 //!
-//! Eviction: none, records of the list leave it as above. A new record may cause a CNP in its first slot.
+//! No record is evicted: records are removed from the list as above. A new record may cause a CNP in its first slot.
 
 use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply, Slot};
 use cc_core::params::{ParamError, Preset, Settings};
@@ -34,17 +37,17 @@ use cc_core::wire::CnpMarking;
 use cc_core::{CnpBody, CnpBodyKind, CnpKind, Ecn, Instant, Link, Mark, Nanos, Qpn, State, Zeroed};
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of DCQCN+ at the receiver.
     pub struct DcqcnPlusSettings {
-        /// Delta: the time from one slot to the next; each slot checks one flow of the list.
+        /// Delta: the time from one slot to the next; one flow of the list is checked in each slot.
         cnp_generation_interval: Nanos, 100..=100_000, [];
         /// The CNPs of one flow of the list are at least this far apart.
         min_time_between_cnps: Micros, 0..=100_000, ["np_min_time_between_cnps", "MIN_TIME_BETWEEN_CNPS"];
         /// The CNPs of all flows that are not on the list are at least this far apart.
         unlisted_interval: Micros, 1..=100_000, [];
-        /// A flow leaves the list when this many of its slots in a row found it unmarked.
+        /// A flow is removed from the list after this many of its slots in a row without a mark.
         idle_slots: Count, 1..=3, [];
-        /// A flow does not leave the list before its last CNP is this old.
+        /// A flow is not removed from the list before its last CNP is this old.
         idle_time: Micros, 0..=100_000, [];
         /// DSCP of a CNP; the whole TOS byte is four times this.
         cnp_dscp: Count, 0..=63, ["np_cnp_dscp", "CNP_DSCP"];
@@ -102,7 +105,8 @@ impl Units {
     }
 }
 
-/// The largest age of a CNP in a record, in units: 2^19, 537 ms. Every setting is shorter, so that no larger age is needed.
+/// The largest age of a CNP in a record: 2^19 units, 537 ms. Every interval of the settings is shorter, so that no larger age
+/// is needed.
 const LONG_AGO: u32 = 1 << 19;
 const _: () = assert!(Units::covering(100_000).0 < LONG_AGO);
 
@@ -113,7 +117,7 @@ pub struct DcqcnPlus {
     /// Local queue pair (24 bits), slots in a row without a mark (2), marked (1), listed (1), lowest bits of the count of CNPs
     /// (4).
     flow: u32,
-    /// When the last CNP went out, in units of 1,024 ns (20), highest bits of the count of CNPs (12).
+    /// When the last CNP was sent, in units of 1,024 ns (20), highest bits of the count of CNPs (12).
     cnp: u32,
 }
 
@@ -123,7 +127,7 @@ const IDLE: u32 = 3 << 6;
 const LOW: u32 = 0xf;
 const HIGH: u32 = 0xfff;
 
-/// The state that the flows of a port share: their number.
+/// The state that the flows of a port share: their number, see (11).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ListState {
@@ -131,10 +135,12 @@ pub struct ListState {
     listed: u32,
     /// Slots since the residues were last cleared.
     slots: u32,
-    /// One bit for each 6-bit hash (residue) of the marked flows that are not on the list, since then.
+    /// One bit for each 6-bit hash (residue) of the marked flows that are not on the list, set since `residues` was last
+    /// cleared.
     residues: u64,
-    /// Number of bits set, in this round and in the round before.
+    /// Number of bits set in this round.
     unlisted: u8,
+    /// Number of bits that were set in the round before.
     unlisted_before: u8,
 }
 
@@ -153,7 +159,7 @@ impl ListState {
     /// Called for a marked packet of a flow that is not on the list.
     #[inline]
     const fn meet(&mut self, local: Qpn) {
-        // A golden-ratio (Fibonacci) hash, so that neighbouring numbers differ.
+        // A golden-ratio (Fibonacci) hash, so that consecutive queue pair numbers have different residues.
         let residue = 1_u64 << (local.get().wrapping_mul(0x9e37_79b1) >> 26);
         if self.residues & residue == 0 {
             self.residues |= residue;
@@ -161,8 +167,8 @@ impl ListState {
         }
     }
 
-    /// Called in every slot. After a slot for each listed flow the round ends: the number of unlisted flows becomes that of the
-    /// round before, and counting restarts at 0.
+    /// Called in every slot. A round ends after one slot for each listed flow: the number of unlisted flows is kept as that of
+    /// the round before, and counting restarts at 0.
     #[inline]
     const fn pass(&mut self) {
         self.slots = self.slots.wrapping_add(1);
@@ -190,7 +196,7 @@ cc_core::snapshot! {
         pub is_marked: bool,
         /// It is on the list.
         pub is_listed: bool,
-        /// Slots in a row that found it unmarked, at most 3.
+        /// Slots in a row in which it was unmarked, at most 3.
         pub idle_slots: u8,
     }
 }
@@ -224,7 +230,7 @@ cc_core::snapshot! {
         pub listed: u32,
         /// Slots since the residues were last cleared.
         pub slots: u32,
-        /// One bit for each residue of the marked flows that are not on the list, since then.
+        /// One bit for each residue of the marked flows that are not on the list, set since the residues were last cleared.
         pub residues: u64,
         /// The number of these residues.
         pub unlisted: u8,
@@ -268,14 +274,14 @@ impl NotificationPoint for DcqcnPlus {
     const SHARED: ListState = ListState { listed: 0, slots: 0, residues: 0, unlisted: 0, unlisted_before: 0 };
 
     const TRANSITIONS: &'static [&'static str] = &[
-        "listed and unmarked, CE: marked",
-        "listed and marked, CE: nothing new",
+        "listed and unmarked, CE: it becomes marked",
+        "listed and marked, CE: nothing",
         "not on the list and no CNP for the interval, CE: a CNP is due",
-        "not on the list and a CNP within the interval, CE: it counts in l",
-        "marked and no CNP for the interval, turn: a CNP is due",
-        "marked and a CNP within the interval, turn: nothing",
-        "unmarked, turn: nothing",
-        "unmarked for some turns and no CNP for long, turn: it leaves the list",
+        "not on the list and a CNP within the interval, CE: it is counted in l",
+        "marked and no CNP for the interval, slot: a CNP is due",
+        "marked and a CNP within the interval, slot: nothing",
+        "unmarked, slot: nothing",
+        "unmarked for `idle_slots` and no CNP for `idle_time`, slot: it is removed from the list",
     ];
 
     #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8")]
@@ -289,7 +295,7 @@ impl NotificationPoint for DcqcnPlus {
             unlisted: Units::covering(settings.unlisted_interval),
             idle_slots: settings.idle_slots,
             idle: Units::covering(settings.idle_time),
-            // No token bucket: slots bound the CNPs of the port.
+            // No token bucket: at most one CNP is sent in a slot, which bounds the CNPs of the port.
             cnp_policy: CnpPolicy::new(marking, Nanos::ZERO, 1),
         })
     }
@@ -298,7 +304,7 @@ impl NotificationPoint for DcqcnPlus {
         &params.cnp_policy
     }
 
-    /// Of the shared record only; records of the list have no idle timeout.
+    /// Idle timeout of the shared record, 200 ms; records of the list have none.
     fn idle_timeout(_params: &Params) -> Nanos {
         Nanos::new(200_000_000)
     }
@@ -310,7 +316,7 @@ impl NotificationPoint for DcqcnPlus {
 
     #[inline]
     fn open(cx: &Cx<'_, Params>, shared: &mut ListState, local: Option<Qpn>) -> Self {
-        // The count starts at any sixteen bits of the clock.
+        // The count of CNPs starts at sixteen bits of the clock.
         let clock = cx.now.stamp().to_bits() >> 10;
         let (qpn, listed) = match local {
             Some(local) => {
@@ -370,7 +376,7 @@ impl NotificationPoint for DcqcnPlus {
     fn slot(&mut self, cx: &Cx<'_, Params>, shared: &mut ListState) -> Slot {
         shared.pass();
         let age = self.age(cx.now);
-        // Limits the age of the last CNP to 2^19 units, before its 20 bits could wrap.
+        // Limits the age of the last CNP to 2^19 units, before the 20-bit time of that CNP could wrap.
         if age.0 >= LONG_AGO {
             self.cnp = now_in_units(cx.now).wrapping_sub(LONG_AGO) << 12 | self.cnp & HIGH;
         }
@@ -407,7 +413,7 @@ impl DcqcnPlus {
         self.flow & MARKED != 0
     }
 
-    /// Slots in a row, up to three, that found it unmarked.
+    /// Slots in a row, at most three, in which it was unmarked.
     #[inline]
     pub const fn idle_slots(&self) -> u32 {
         (self.flow & IDLE) >> 6
@@ -431,7 +437,7 @@ impl DcqcnPlus {
         Units(now_in_units(now).wrapping_sub(self.cnp >> 12) & 0x000f_ffff)
     }
 
-    /// The same record with the lowest sixteen bits of this count of CNPs.
+    /// The record with its count of CNPs set to the lowest sixteen bits of `seq`.
     #[inline]
     const fn counted(self, seq: u32) -> Self {
         Self { flow: self.flow & !LOW | seq & LOW, cnp: self.cnp & !HIGH | (seq >> 4) & HIGH }

@@ -1,13 +1,14 @@
 //! DCQCN's notification point with ternary marks.
 //!
-//! Y. Zhang et al., "Congestion Detection in Lossless Networks" (TCD), SIGCOMM 2021, of which the authors' simulator was at
-//! hand and the text was not: Yi-ran/DCQCN-TCD, `qbb-net-device.cc`. Switches mark CE where there is congestion, and UE where a
-//! queue only stood behind a pause. Each CNP carries which of them arrived since the last CNP; CE dominates: a CNP is of kind
-//! [`Undetermined`](CnpKind::Undetermined) only where every mark was UE.
+//! Y. Zhang et al., "Congestion Detection in Lossless Networks" (TCD), SIGCOMM 2021. The source of this file is the authors'
+//! simulator, Yi-ran/DCQCN-TCD, `qbb-net-device.cc`; the text of the paper was not available. Switches mark CE where there is
+//! congestion, and UE where a queue may have built up only because its port was paused. Each CNP carries which of the two
+//! arrived since the last CNP. CE dominates: a CNP is of kind [`Undetermined`](CnpKind::Undetermined) only where every mark was
+//! UE.
 //!
-//! A CNP is due by [`dcqcn`](crate::dcqcn)'s rule, for either mark: at once, then not for N. Marks that arrive in these N are
-//! kept for the next CNP, if that one is due within 2 N after the last: its window is then about that of the simulator, which
-//! checks a flow every N and reports the marks since the last check.
+//! A CNP is due by [`dcqcn`](crate::dcqcn)'s rule, for either mark: at once, and then none for N. Marks that arrive during this
+//! N are kept for the next CNP, if that one is due within 2 N of the last. A CNP then reports about the same window as in the
+//! simulator, which checks a flow every N and reports the marks since the last check.
 //!
 //! Deviations: the first CNP of a congested period does not wait for the end of a window, as in DCQCN; every CNP carries a
 //! sequence number, so that the sender can recognize a duplicate. A sender without support for UE takes any CNP for congestion:
@@ -24,7 +25,7 @@ use cc_core::wire::CnpMarking;
 use cc_core::{CnpBody, CnpBodyKind, CnpKind, Ecn, Link, Mark, Nanos, Qpn, Stamp, State, Zeroed};
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of DCQCN with ternary marks at the receiver.
     pub struct DcqcnTcdSettings {
         /// N: the CNPs of one flow are at least this far apart; 0 = one CNP per marked packet.
         min_time_between_cnps: Micros, 0..=131_071, ["np_min_time_between_cnps", "MIN_TIME_BETWEEN_CNPS"];
@@ -32,9 +33,9 @@ cc_core::settings! {
         cnp_dscp: Count, 0..=63, ["np_cnp_dscp", "CNP_DSCP"];
         /// 802.1p priority of a CNP, used where the marked packet had a VLAN tag.
         cnp_802p_prio: Count, 0..=7, ["np_cnp_prio", "CNP_802P_PRIO"];
-        /// The port makes one CNP in this time on average, whatever the number of flows; 0 is no bound.
+        /// The port sends at most one CNP in this time on average, whatever the number of flows; 0 = no bound.
         cnp_port_interval: Nanos, 0..=100_000, [];
-        /// CNPs that the port may make at once after a rest.
+        /// CNPs that the port may send back to back after an idle time.
         cnp_port_burst: Count, 1..=10_000, [];
     }
 }
@@ -63,23 +64,24 @@ cc_core::zeroed! {
     }
 }
 
-/// See [`NotificationPoint::idle_timeout`]: 1 s, for which a flow's count of CNPs outlives its last marked packet.
+/// See [`NotificationPoint::idle_timeout`]: 1 s, the longest allowed, for which a flow's count of CNPs is kept after its last
+/// marked packet.
 const IDLE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
 
 /// The record of one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct DcqcnTcd {
-    /// Start of the window, while [`OPEN`]: the last CNP, or else the first mark for which a CNP was due and not sent.
+    /// Start of the window, while [`OPEN`]: the time of the last CNP, or else of the first mark whose CNP was due and not sent.
     window: Stamp,
     /// CNPs sent, counted from a value taken from the clock.
     seq: u16,
     flags: u8,
 }
 
-/// There is a window. A separate flag, so that its stamp is not used after the 32 bits have wrapped.
+/// There is a window. A separate flag, so that the 32-bit stamp `window` is not used after it has wrapped.
 const OPEN: u8 = 1;
-/// It began with a CNP.
+/// The window began with a CNP.
 const NOTIFIED: u8 = 1 << 1;
 /// CE was seen in it.
 const CE: u8 = 1 << 2;
@@ -142,7 +144,7 @@ impl NotificationPoint for DcqcnTcd {
         "no CNP for N, UE: a CNP for UE is due",
         "no CNP for N and CE in the window, UE: a CNP for both is due",
         "no CNP for N, CE: a CNP is due",
-        "a CNP within N, marked: remembered",
+        "a CNP within N, marked: the mark is stored",
     ];
 
     #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8")]
@@ -170,7 +172,7 @@ impl NotificationPoint for DcqcnTcd {
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "any sixteen bits of the clock will do")]
+    #[expect(clippy::cast_possible_truncation, reason = "any sixteen bits of the clock serve as the start")]
     fn open(cx: &Cx<'_, Params>, _shared: &mut (), _local: Option<Qpn>) -> Self {
         let clock = cx.now.stamp();
         Self { window: clock, seq: (clock.to_bits() >> 10) as u16, flags: 0 }
@@ -219,7 +221,7 @@ impl DcqcnTcd {
         (flags & CE != 0, flags & UE != 0)
     }
 
-    /// The flags; none is set 2 N after the window began.
+    /// The flags; 0 from 2 N after the window began.
     #[inline]
     fn in_window(&self, cx: &Cx<'_, Params>) -> u8 {
         let age = cx.now.stamp().since(self.window).get();
@@ -293,7 +295,7 @@ mod tests {
                     }
                     Some((body.kind, body.ce, body.ue))
                 }
-                CnpBodyKind::Standard => panic!("it says nothing of marks"),
+                CnpBodyKind::Standard => panic!("a CNP that reports no marks"),
             }
         }
     }
@@ -303,7 +305,7 @@ mod tests {
     const BY_BOTH: Option<(CnpKind, bool, bool)> = Some((CnpKind::Standard, true, true));
 
     #[test]
-    fn either_mark_is_answered_at_once_and_then_not_for_n() {
+    fn either_mark_causes_a_cnp_at_once_and_then_none_for_n() {
         let mut bench = Bench::new(50);
         assert_eq!(bench.arrive(1_000, Mark::Undetermined), BY_UE);
         assert_eq!(bench.arrive(50_999, Mark::Undetermined), None);
@@ -323,11 +325,11 @@ mod tests {
         assert_eq!(bench.arrive(199_999, Mark::Undetermined), BY_UE, "two N after the last CNP");
         assert_eq!(bench.arrive(210_000, Mark::Undetermined), None);
         assert_eq!(bench.arrive(250_000, Mark::Congested), BY_BOTH);
-        assert!(bench.rows.iter().all(|&met| met), "{:?}", bench.rows);
+        assert!(bench.rows.iter().all(|&reached| reached), "{:?}", bench.rows);
     }
 
     #[test]
-    fn a_cnp_that_could_not_go_out_stays_due_and_forgets_no_ce() {
+    fn a_cnp_that_could_not_be_sent_stays_due_and_its_ce_is_kept() {
         let mut bench = Bench::new(50);
         bench.ring = false;
         assert_eq!(bench.arrive(0, Mark::Congested), BY_CE);
@@ -338,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_interval_each_packet_speaks_for_itself() {
+    fn without_an_interval_each_cnp_reports_one_packet() {
         let mut bench = Bench::new(0);
         for now in 0..1_000 {
             assert_eq!(bench.arrive(now, Mark::Congested), BY_CE);
@@ -348,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unmarked_packet_is_nothing() {
+    fn an_unmarked_packet_has_no_effect() {
         let mut bench = Bench::new(50);
         let fresh = bench.flow;
         assert_eq!(bench.arrive(1_000, Mark::None), None);
@@ -356,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_cnp_does_not_come_back_when_stamps_wrap() {
+    fn an_old_cnp_has_no_effect_after_stamps_wrap() {
         let mut bench = Bench::new(50);
         assert_eq!(bench.arrive(0, Mark::Congested), BY_CE);
         bench.ring = false;

@@ -2,16 +2,16 @@
 //! acknowledgements.
 //!
 //! TIMELY (R. Mittal et al., SIGCOMM 2015), Swift (G. Kumar et al., SIGCOMM 2020) and theta-PowerTCP (V. Addanki et al., NSDI
-//! 2022) measure delays, HPCC (Y. Li et al., SIGCOMM 2019) and PowerTCP read telemetry, TIMELY with TCD's marks (Y. Zhang et
+//! 2022) measure delays; HPCC (Y. Li et al., SIGCOMM 2019) and PowerTCP read telemetry; TIMELY with TCD's marks (Y. Zhang et
 //! al., SIGCOMM 2021) and ACC (NSDI 2024) use the marks of packets. The receiver is the same for all of them: every
 //! acknowledgement carries the strongest mark of the packets that it covers, and the time stamp and telemetry of the packet
 //! that it acknowledges. Time stamp and telemetry need no state: they are copied from that packet.
 //!
-//! A mark is kept until an acknowledgement with it is in the transmit ring, so that an acknowledgement that the ring did not
-//! take loses no mark.
+//! A mark is kept until an acknowledgement that carries it is in the transmit ring, so that no mark is lost when the ring is
+//! full.
 //!
 //! After an eviction: the marks of packets that no acknowledgement has covered yet are not echoed. Time stamps and telemetry
-//! are.
+//! are still copied.
 
 use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply};
 use cc_core::params::{ParamError, Preset, Settings};
@@ -20,7 +20,7 @@ use cc_core::wire::CnpMarking;
 use cc_core::{Ecn, Link, Mark, Nanos, Qpn, State, Zeroed};
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of the echo.
     pub struct EchoSettings {
         /// 1: ECT(1) is TCD's mark of a queue whose state is undetermined; 0: ECT(1) is no mark.
         ternary_marks: Count, 0..=1, [];
@@ -31,7 +31,7 @@ cc_core::settings! {
     }
 }
 
-/// For networks with the standard's marks.
+/// For networks with the marks of RFC 3168.
 pub const BINARY: Preset<EchoSettings> = Preset {
     name: "binary",
     source: "RFC 3168: CE is the only mark; class of acknowledgements: ours, that of CNPs (NVIDIA \"DCQCN CC \
@@ -42,8 +42,8 @@ pub const BINARY: Preset<EchoSettings> = Preset {
 /// For networks whose switches have TCD.
 pub const TERNARY: Preset<EchoSettings> = Preset {
     name: "ternary",
-    source: "TCD (SIGCOMM 2021): a third state; that ECT(1) stands for it is ours, and domain-local (RFC 9331 has other \
-             plans for it)",
+    source: "TCD (SIGCOMM 2021): a third state; that ECT(1) stands for it is ours, and valid in one domain only (RFC 9331 \
+             gives it another meaning)",
     values: EchoSettings { ternary_marks: 1, ..BINARY.values },
 };
 
@@ -56,7 +56,7 @@ cc_core::zeroed! {
     }
 }
 
-/// See [`NotificationPoint::idle_timeout`]: 1 s, for which a mark is kept for the next acknowledgement.
+/// See [`NotificationPoint::idle_timeout`]: 1 s, the longest allowed, for which a mark is kept for the next acknowledgement.
 const IDLE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
 
 /// The record of one flow.
@@ -72,7 +72,7 @@ impl Zeroed for Echo {
 }
 
 cc_core::snapshot! {
-    /// A flow of which marks are echoed.
+    /// A flow whose marks are echoed.
     pub struct EchoSnapshot {
         /// The strongest mark that no acknowledgement has carried yet.
         pub mark: Mark,
@@ -103,10 +103,10 @@ impl NotificationPoint for Echo {
     const REPLIES: bool = true;
 
     const TRANSITIONS: &'static [&'static str] = &[
-        "nothing to tell, unmarked: no mark is echoed",
-        "nothing to tell, marked: the mark is echoed until an acknowledgement has told it",
-        "a mark to tell, no stronger one: it stays",
-        "UE to tell, CE: CE is told in its place",
+        "no mark stored, unmarked: no mark is echoed",
+        "no mark stored, marked: the mark is echoed until an acknowledgement has carried it",
+        "a mark stored, no stronger one: it stays",
+        "UE stored, CE: CE is echoed in its place",
     ];
 
     #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8")]
@@ -140,7 +140,7 @@ impl NotificationPoint for Echo {
         match (self.mark, mark) {
             (Mark::None, Mark::None) => 0,
             (Mark::None, _) => 1,
-            (told, new) if new <= told => 2,
+            (stored, new) if new <= stored => 2,
             _ => 3,
         }
     }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strongest_mark_is_echoed_until_an_acknowledgement_has_told_it() {
+    fn the_strongest_mark_is_echoed_until_an_acknowledgement_has_carried_it() {
         let params = Echo::check(&TERNARY.values, &LINK).unwrap();
         let cx = Cx { now: Instant::from_nanos(0), link: &LINK, params: &params };
         let mut flow = Echo::open(&cx, &mut (), Some(Qpn::new(1)));
@@ -210,11 +210,11 @@ mod tests {
         assert_eq!(echoes(&mut flow, Mark::None), Mark::Congested);
         flow.on_ack_sent(&cx, &mut ());
         assert_eq!(echoes(&mut flow, Mark::None), Mark::None);
-        assert!(rows.iter().all(|&met| met));
+        assert!(rows.iter().all(|&reached| reached));
     }
 
     #[test]
-    fn no_mark_ever_calls_for_a_cnp() {
+    fn no_mark_causes_a_cnp() {
         let params = Echo::check(&TERNARY.values, &LINK).unwrap();
         let cx = Cx { now: Instant::from_nanos(0), link: &LINK, params: &params };
         let mut flow = Echo::open(&cx, &mut (), Some(Qpn::new(1)));

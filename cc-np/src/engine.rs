@@ -1,5 +1,6 @@
 //! The notification point of one port: records of received flows, the bound on CNPs, and the machine that decides about them.
-//! It reads the headers of received packets, and writes no frame: what is to be sent goes to [`Transmit`] as values.
+//! It reads the headers of received packets. It builds no frames: it passes the values of the fields to [`Transmit`], which
+//! builds and sends them.
 
 use crate::cnp_policy::TokenBucket;
 use crate::{Arrival, CnpPolicy, Cx, Event, Flows, NotSent, NotificationPoint, Reply, RxMeta, Slot, Transmit};
@@ -21,7 +22,8 @@ pub enum CnpOutcome {
     None,
     /// It is in the transmit ring.
     Sent,
-    /// Not sent: the sender's queue pair number, or the headers of frames to it, are not known. Due at the next marked packet.
+    /// Not sent: the sender's queue pair number, or the headers of frames to it, are not known. It is due again at the flow's
+    /// next marked packet.
     Unaddressed,
     /// Not sent: the port's token bucket is empty. It stays due.
     RateLimited,
@@ -47,15 +49,15 @@ impl CnpOutcome {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum AckOutcome {
-    /// The engine writes none: the packet requests none, the transport writes it ([`RxMeta::msn`] is `None`), or the machine
-    /// does not [reply](NotificationPoint::REPLIES).
+    /// The engine sends none: the packet requests none, the transport sends it ([`RxMeta::msn`] is `None`), or the machine does
+    /// not [reply](NotificationPoint::REPLIES).
     #[default]
     None,
     /// It is in the transmit ring.
     Sent,
     /// Not sent: the sender's queue pair number is not known.
     Unaddressed,
-    /// Not sent: the transmit ring did not take it. The transport repeats it; the machine's fields go into the next one.
+    /// Not sent: the transmit ring did not take it. The transport sends it again; the machine's fields are in the next one.
     Dropped,
 }
 
@@ -63,7 +65,7 @@ pub enum AckOutcome {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ArrivalOutcome {
-    /// What the machine returned; empty for a frame that does not reach it.
+    /// What the machine returned; the default for a frame that is not passed to it.
     pub reply: Reply,
     /// Outcome of the CNP.
     pub cnp: CnpOutcome,
@@ -80,12 +82,13 @@ pub struct ArrivalOutcome {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct NpCounters {
-    /// RoCEv2 packets of any opcode received with CE, or with TCD's UE where that is in use.
+    /// RoCEv2 packets of any opcode received with CE, or with TCD's UE where the machine is
+    /// [ternary](NotificationPoint::is_ternary).
     pub np_ecn_marked_roce_packets: u64,
     /// CNPs put into the transmit ring.
     pub np_cnp_sent: u64,
-    /// Marked data packets for which the machine called for no CNP: the interval since the last CNP has not passed, or the
-    /// machine notifies otherwise, in a later slot or by acknowledgements.
+    /// Marked data packets for which the machine requested no CNP: the interval since the last CNP has not passed, or the
+    /// machine notifies the sender in a later slot or by acknowledgements.
     pub np_cnp_not_due: u64,
     /// CNPs not sent, for a marked data packet or in a slot, because the sender's queue pair number or headers are not known.
     pub np_cnp_unaddressed: u64,
@@ -93,8 +96,8 @@ pub struct NpCounters {
     pub np_cnp_rate_limited: u64,
     /// CNPs not sent because the transmit ring was full.
     pub np_cnp_ring_full: u64,
-    /// Marked packets that call for no notification: not data (acknowledgements, CNPs, requests), a transport without
-    /// congestion control, or a port whose notification point is disabled.
+    /// Marked packets that need no notification: not data (acknowledgements, CNPs, requests), a transport without congestion
+    /// control, or a port whose notification point is disabled.
     pub np_ce_ignored: u64,
     /// Acknowledgements put into the transmit ring.
     pub np_acks_sent: u64,
@@ -106,9 +109,9 @@ pub struct NpCounters {
     pub np_flows_untracked: u64,
     /// Records evicted for another flow's before their idle timeout.
     pub np_flows_evicted: u64,
-    /// Steps of the caller's clock forward by more than 1 s.
+    /// Jumps of the caller's clock forward by more than 1 s.
     pub np_clock_jumps_forward: u64,
-    /// Steps of the caller's clock back.
+    /// Jumps of the caller's clock back.
     pub np_clock_jumps_back: u64,
 }
 
@@ -179,7 +182,7 @@ pub type NpEngine<A, const SETS: usize, const WAYS: usize> = NpEngineIn<A, Fixed
 ///
 /// The engine must be called at least once a second, by [`NpEngineIn::arrival`] or [`NpEngineIn::wake`]: it keeps times as
 /// 32-bit stamps in nanoseconds, which wrap after 4.3 s, and sweeps every set of records at least once a second.
-// The small fields come first, within reach of load and store instructions with short offsets.
+// The small fields come first, at offsets that fit into load and store instructions.
 #[repr(C)]
 pub struct NpEngineIn<A: NotificationPoint, SETS: Storage, const WAYS: usize> {
     common: Common<A>,
@@ -222,10 +225,10 @@ struct Common<A: NotificationPoint> {
 }
 
 impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS, WAYS> {
-    /// Sweep interval: 250 ms for all sets of the table together, if the engine is called often enough; at most 1 s if not.
+    /// The time in which all sets of the table are swept once: 250 ms if the engine is called often enough, at most 1 s if not.
     const SWEEP_PERIOD: Nanos = Nanos::new(250_000_000);
 
-    /// The longest time from a call to the next wake, where no slot is due before: 400 ms.
+    /// The longest time from a call to the next wake, where no slot is due earlier: 400 ms.
     const LONGEST_WAIT: Nanos = Nanos::new(400_000_000);
 
     /// The notification point of a port with this link: enabled, without a record. `params` come from
@@ -274,7 +277,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
     ///
     /// `rx.remote` is the sender's queue pair number, from the connection's context: only datagrams carry it, in their DETH.
     ///
-    /// A CNP that could not be sent stays due, so that the next marked packet of the flow calls for it. A packet whose sender's
+    /// A CNP that could not be sent stays due, so that the next marked packet of the flow causes it. A packet whose sender's
     /// queue pair number is not known opens no record, so that it cannot evict that of another flow.
     #[inline]
     pub fn arrival(&mut self, now: Instant, roce: &Roce<'_>, rx: RxMeta, tx: &mut impl Transmit) -> ArrivalOutcome {
@@ -345,12 +348,12 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
                 };
                 let touched =
                     self.shared_record.lookup_or_insert(SHARED_KEY, now.stamp(), A::idle_timeout(cx.params), open);
-                // Never `None`: the table has one set, which takes every key.
+                // Never `None`: the table has a single set, which accepts every key.
                 let Some((record, _)) = touched else { return (ArrivalOutcome::default(), None) };
                 record
             }
         };
-        let hears = A::REPLIES && A::TELEMETRY;
+        let reads_telemetry = A::REPLIES && A::TELEMETRY;
         let arrival = Arrival {
             local,
             psn: roce.bth.psn,
@@ -362,8 +365,12 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
             last: roce.info.last(),
             sent: if A::REPLIES { roce.time_shim().map(|time| time.sent) } else { None },
             arrived: rx.arrived,
-            int: if hears { roce.int_shim().map_or(IntStack::NONE, |int| int.stack()) } else { IntStack::NONE },
-            mlcc: if hears { roce.mlcc_data_shim() } else { None },
+            int: if reads_telemetry {
+                roce.int_shim().map_or(IntStack::NONE, |int| int.stack())
+            } else {
+                IntStack::NONE
+            },
+            mlcc: if reads_telemetry { roce.mlcc_data_shim() } else { None },
         };
         tx.on_transition(|| record.transition(&cx, shared, &Event::Arrival(arrival)));
         let reply = record.on(&cx, shared, &arrival);
@@ -405,9 +412,9 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
     }
 
     /// Processes the passing of time, without a packet. In machines with slots: if the next slot is due, it is given to one
-    /// flow, and a CNP of that flow goes out by [`Transmit::slot_cnp`]. The next slot is due one
-    /// [interval](NotificationPoint::slot_interval) after this call: slots that a late call missed are skipped, so that CNPs
-    /// are never closer than one interval.
+    /// flow, whose CNP, if one is due, is sent by [`Transmit::slot_cnp`]. The next slot is due one
+    /// [interval](NotificationPoint::slot_interval) after this call: slots that a late call missed are skipped, so that the
+    /// CNPs of slots are never less than one interval apart.
     #[inline]
     pub fn wake(&mut self, now: Instant, tx: &mut impl Transmit) -> CnpOutcome {
         let now = self.common.clock.advance_outlined(now);
@@ -456,7 +463,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         self.common.clock.last_call()
     }
 
-    /// Time from the last call to the next [`NpEngineIn::wake`], at most 400 ms. An earlier wake does no harm.
+    /// Time from the last call to the next [`NpEngineIn::wake`], at most 400 ms. An earlier wake is harmless.
     #[inline]
     pub fn next_wake(&self) -> Nanos {
         if A::slot_interval(&self.common.params).is_none() || self.flows.occupied() == 0 {
@@ -473,7 +480,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         self.flows.remove(&Cx { now: clock.now(), link, params }, shared, local);
     }
 
-    /// Makes room for the records of `sets` sets, a power of two, where the memory is on the heap. Records stay.
+    /// Grows the table to `sets` sets of records, a power of two, where the memory is on the heap. Records stay.
     pub fn grow(&mut self, sets: usize) {
         let Common { link, params, shared, clock, .. } = &mut self.common;
         self.flows.grow(&Cx { now: clock.now(), link, params }, shared, sets);
@@ -483,9 +490,9 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
     pub fn counters(&self) -> NpCounters {
         let [sent, not_due, unaddressed, bounded, deferred, ignored, unmarked, ..] = self.common.counts.0;
         let [.., acks_sent, acks_unaddressed, acks_dropped, untracked] = self.common.counts.0;
-        let became = [sent, not_due, unaddressed, bounded, deferred, ignored].into_iter().fold(0, u64::wrapping_add);
+        let outcomes = [sent, not_due, unaddressed, bounded, deferred, ignored].into_iter().fold(0, u64::wrapping_add);
         NpCounters {
-            np_ecn_marked_roce_packets: became.wrapping_sub(unmarked),
+            np_ecn_marked_roce_packets: outcomes.wrapping_sub(unmarked),
             np_cnp_sent: sent,
             np_cnp_not_due: not_due,
             np_cnp_unaddressed: unaddressed,
@@ -502,19 +509,19 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         }
     }
 
-    /// The record of a flow by name; `None` when it has none. What flows share: `shared().snapshot()`. For harnesses: no image
-    /// calls it.
+    /// A flow's record as a snapshot with named fields; `None` when it has none. The state that flows share is
+    /// `shared().snapshot()`. For harnesses: no firmware image calls it.
     pub fn snapshot(&self, local: Qpn) -> Option<A::Snapshot> {
         self.flows.get(local).map(State::snapshot)
     }
 
-    /// Puts a record in the place of a flow's own. Returns whether that is done: the flow has a record, and the snapshot does
-    /// not name another one. For harnesses: no image calls it.
+    /// Replaces the record of a flow. Returns `false`, and changes nothing, if the flow has no record or the snapshot is of
+    /// another flow. For harnesses: no firmware image calls it.
     pub fn inject(&mut self, local: Qpn, snapshot: A::Snapshot) -> bool {
         self.flows.put(local, A::from_snapshot(snapshot))
     }
 
-    /// Replaces the shared state of the port. For harnesses: no image calls it.
+    /// Replaces the shared state of the port. For harnesses: no firmware image calls it.
     pub fn inject_shared(&mut self, snapshot: <A::Shared as State>::Snapshot) {
         self.common.shared = A::Shared::from_snapshot(snapshot);
     }
@@ -531,8 +538,9 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         }
     }
 
-    /// Sweeps the set that is due. Called when it is due. After a longer gap between calls it sweeps further sets, at the rate
-    /// of all sets in 1 s, as every stamp needs; it skips the rest, so that the packet after a short gap is not delayed.
+    /// Sweeps the set that is due. After a longer gap between calls it sweeps further sets, as many as a sweep of all sets in 1
+    /// s requires, so that no stamp wraps. Further overdue sweeps are dropped, so that the packet after the gap is not delayed
+    /// by them.
     #[cold]
     #[inline(never)]
     fn sweep_sets(&mut self) {
@@ -570,7 +578,7 @@ fn asks_for_acknowledgement(roce: &Roce<'_>) -> bool {
 }
 
 /// The mark in the ECN bits of a packet. CE: it passed a congested queue. ECT(1), in networks with ternary marks (TCD) only: it
-/// passed a queue whose state is undetermined. All else is no mark.
+/// passed a queue whose state is undetermined. All other values are no mark.
 #[inline(always)]
 pub const fn mark_of(ecn: Ecn, ternary: bool) -> Mark {
     match ecn {

@@ -9,7 +9,7 @@ use cc_core::{Bytes, Ecn, IntStack, Mark, Nanos, Psn, Qpn, Stamp};
 pub enum Event<'a> {
     /// A data packet arrived.
     Arrival(Arrival<'a>),
-    /// The flow's slot in the round robin, see [`NotificationPoint::slot`](crate::NotificationPoint::slot).
+    /// The flow's slot in the round-robin order, see [`NotificationPoint::slot`](crate::NotificationPoint::slot).
     Slot,
 }
 
@@ -33,14 +33,14 @@ pub struct Arrival<'a> {
     pub first: bool,
     /// It ends a message (opcode "last" or "only").
     pub last: bool,
-    /// When it was sent, by its sender's clock; `None` without a time stamp. Read for machines that
+    /// When it was sent, by its sender's clock; `None` without a time stamp. Set for machines that
     /// [reply](crate::NotificationPoint::REPLIES) only.
     pub sent: Option<Stamp>,
     /// When it arrived, by the caller's clock, which may jump.
     pub arrived: Stamp,
-    /// Its in-band telemetry. Read for machines with [`TELEMETRY`](crate::NotificationPoint::TELEMETRY) only.
+    /// Its in-band telemetry. Set for machines that reply and have [`TELEMETRY`](crate::NotificationPoint::TELEMETRY) only.
     pub int: IntStack<'a>,
-    /// What MLCC's interconnect switch wrote into it. Read for the same machines.
+    /// What MLCC's interconnect switch wrote into it. Set for the same machines as `int`.
     pub mlcc: Option<MlccData>,
 }
 
@@ -59,8 +59,8 @@ impl Arrival<'_> {
 pub struct RxMeta {
     /// The sender's queue pair number, from the connection's context; `None` if not known.
     pub remote: Option<Qpn>,
-    /// The message sequence number, 24 bits, of an acknowledgement of this packet and of all before it. `None` where the engine
-    /// writes none: the packet is out of order, or the transport writes the acknowledgement itself.
+    /// The 24-bit message sequence number for an acknowledgement of this packet and of all before it. `None` where the engine
+    /// sends no acknowledgement: the packet is out of order, or the transport writes the acknowledgement itself.
     pub msn: Option<u32>,
     /// When the frame arrived.
     pub arrived: Stamp,
@@ -69,7 +69,8 @@ pub struct RxMeta {
 }
 
 impl RxMeta {
-    /// Metadata of a frame that arrived at `arrived` from the queue pair `remote`: nothing to acknowledge, empty buffers.
+    /// Metadata of a frame that arrived at `arrived` from the queue pair `remote`, with nothing to acknowledge and with empty
+    /// receive buffers.
     #[inline]
     pub const fn new(arrived: Stamp, remote: Option<Qpn>) -> Self {
         Self { remote, msn: None, arrived, rx_buffer_level: 0 }

@@ -1,10 +1,11 @@
-//! The tables of flow records that a machine can choose from: each of `cc-core`'s is one.
+//! [`Flows`] for the two tables of `cc-core`: [`SetAssocTableIn`] and [`RoundRobinTableIn`], from which a machine chooses.
 
 use crate::{Cx, Flows, NotificationPoint};
 use cc_core::Qpn;
 use cc_core::table::{Fixed, Keyed, RoundRobinTableIn, SetAssocTableIn, Storage};
 
-/// Calls the machine for a removed record. One closure type for tables of every size, so that they share one compiled sweep.
+/// A function that passes a removed record to the machine. It is one closure type for tables of every size, so that they share
+/// one compiled sweep.
 fn on_evict<'a, A: NotificationPoint>(
     cx: &'a Cx<'_, A::Params>,
     shared: &'a mut A::Shared,
@@ -20,7 +21,7 @@ const fn room<SETS: Storage>(ways: usize) -> usize {
     }
 }
 
-/// Evicts the least recently used record of a set that is full. No slots.
+/// Evicts the least recently used record of a set that is full. It has no slots.
 impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> Flows<A> for SetAssocTableIn<A, SETS, WAYS> {
     type HeaderSets = Fixed<0>;
 
@@ -81,8 +82,8 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> Flows<A> for SetAss
     }
 }
 
-/// No eviction and no idle timeout. A record is removed in its round-robin slot, with its queue pair, or where a table that has
-/// grown has no place for it.
+/// It has no eviction and no idle timeout. A record is removed in its round-robin slot, with its queue pair, or where the grown
+/// table has no place for it.
 impl<A: NotificationPoint + Keyed, SETS: Storage, const WAYS: usize> Flows<A> for RoundRobinTableIn<A, SETS, WAYS> {
     type HeaderSets = SETS;
 

@@ -15,7 +15,7 @@ pub(crate) struct Ring {
     pub(crate) sent: Vec<Vec<u8>>,
     /// The rows of the machine's transition table that occurred.
     pub(crate) rows: BTreeSet<usize>,
-    /// For each local queue pair a packet that arrived on it, and the sender's queue pair.
+    /// By local queue pair: a packet that arrived on it, and the sender's queue pair.
     pub(crate) paths: BTreeMap<u32, (Vec<u8>, Qpn)>,
 }
 

@@ -2,8 +2,8 @@
 //! and telemetry of received data packets, and decides which CNPs and acknowledgements the receiver sends back.
 //!
 //! [`NpEngine`] is the notification point of one port: a table of flow records and the bound on CNPs. It is generic over the
-//! algorithm, a [`NotificationPoint`], one file each. Received packets go in by [`NpEngineIn::arrival`], time by
-//! [`NpEngineIn::wake`]; what is to be sent goes out by [`Transmit`].
+//! algorithm, a [`NotificationPoint`], one file each. The caller passes received packets to [`NpEngineIn::arrival`] and reports
+//! the passing of time by [`NpEngineIn::wake`]; the engine sends through [`Transmit`].
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(
@@ -35,7 +35,8 @@ extern crate std;
 
 /// Calls a macro with the list of algorithms, one line each: number, bytes of one flow's state, module and type.
 ///
-/// An algorithm is one file and one line here. A number is never given to another algorithm; the size is asserted.
+/// To add an algorithm, add its file and one line here. A number is never reused for another algorithm. The number of bytes is
+/// asserted at compile time.
 #[macro_export]
 macro_rules! for_each_np {
     ($consumer:ident) => {

@@ -1,4 +1,4 @@
-//! The trait that every notification point implements, and that of the table with the records of its flows.
+//! The trait that every notification point implements, and the trait of the table that holds the records of its flows.
 
 use crate::{Arrival, CnpPolicy, Event, Reply, Slot};
 use cc_core::params::{ParamError, Preset, Settings};
@@ -11,7 +11,7 @@ use core::fmt::Debug;
 pub struct Cx<'a, P> {
     /// The time of the event. It never runs backwards, and never advances by more than 1 s from one call to the next.
     pub now: Instant,
-    /// The port that the packet came in by.
+    /// The port that received the packet.
     pub link: &'a Link,
     /// Checked parameters, shared by all flows of the port.
     pub params: &'a P,
@@ -19,7 +19,7 @@ pub struct Cx<'a, P> {
 
 /// A congestion-control algorithm at the receiver. The value is the record of one flow.
 pub trait NotificationPoint: State + Zeroed + Copy + PartialEq + Debug + 'static {
-    /// What the user sets.
+    /// The settings of the user.
     type Settings: Settings;
     /// The checked parameters, in the units of the computation; made by [`NotificationPoint::check`] only.
     type Params: Zeroed;
@@ -32,15 +32,15 @@ pub trait NotificationPoint: State + Zeroed + Copy + PartialEq + Debug + 'static
 
     /// The name on the command line.
     const NAME: &'static str;
-    /// The named sets of settings, the default first.
+    /// Its presets, the default first.
     const PRESETS: &'static [Preset<Self::Settings>];
 
     /// The shared state of a port before its first packet.
     const SHARED: Self::Shared;
-    /// Whether the machine's reply goes into acknowledgements, so that the engine has to write them.
+    /// Whether acknowledgements carry fields of the machine's [`Reply`], so that the engine has to send them.
     const REPLIES: bool = false;
 
-    /// Whether the machine reads in-band telemetry of data packets, and what MLCC's interconnect switch adds.
+    /// Whether the machine reads the in-band telemetry of data packets, and the fields that MLCC's interconnect switch adds.
     const TELEMETRY: bool = false;
 
     /// The rows of the machine's table of states and events, each as "state, event: what happens". A harness reports which of
@@ -50,7 +50,7 @@ pub trait NotificationPoint: State + Zeroed + Copy + PartialEq + Debug + 'static
     /// Converts settings into parameters, or returns an error that names the setting that is wrong on this port.
     fn check(settings: &Self::Settings, link: &Link) -> Result<Self::Params, ParamError>;
 
-    /// Class of service of the frames that it sends, and the bound on the port's CNPs.
+    /// Class of service of its CNPs and acknowledgements, and the bound on the port's CNPs.
     fn cnp_policy(params: &Self::Params) -> &CnpPolicy;
 
     /// Idle timeout, at most 1 s: a record without a packet for longer counts as removed, whether or not a sweep has removed
@@ -64,8 +64,8 @@ pub trait NotificationPoint: State + Zeroed + Copy + PartialEq + Debug + 'static
         false
     }
 
-    /// Whether the machine takes packets with this mark. Others do not reach it and touch no record, except those that the
-    /// engine acknowledges because the machine [replies](NotificationPoint::REPLIES).
+    /// Whether packets with this mark are passed to the machine. Others are not, and do not touch a record, except those that
+    /// the engine acknowledges because the machine [replies](NotificationPoint::REPLIES).
     #[inline]
     fn reacts_to(mark: Mark) -> bool {
         mark != Mark::None
@@ -75,11 +75,11 @@ pub trait NotificationPoint: State + Zeroed + Copy + PartialEq + Debug + 'static
     /// the table has no room for.
     fn open(cx: &Cx<'_, Self::Params>, shared: &mut Self::Shared, local: Option<Qpn>) -> Self;
 
-    /// The row of this event in this state: an index into [`NotificationPoint::TRANSITIONS`].
+    /// The index of this event in this state in [`NotificationPoint::TRANSITIONS`].
     fn transition(&self, cx: &Cx<'_, Self::Params>, shared: &Self::Shared, event: &Event<'_>) -> usize;
 
-    /// Processes one data packet and returns what to send. A CNP that is due stays due until [`Self::on_cnp_sent`]; what an
-    /// acknowledgement is to carry is kept until [`Self::on_ack_sent`].
+    /// Processes one data packet and returns what to send. A CNP that is due stays due until [`Self::on_cnp_sent`]; the fields
+    /// for the next acknowledgement are kept until [`Self::on_ack_sent`].
     fn on(&mut self, cx: &Cx<'_, Self::Params>, shared: &mut Self::Shared, arrival: &Arrival<'_>) -> Reply;
 
     /// The CNP of the last reply, or of this slot, is in the transmit ring.
@@ -99,7 +99,7 @@ pub trait NotificationPoint: State + Zeroed + Copy + PartialEq + Debug + 'static
     }
 
     /// The time from one slot to the next; `None` in machines without slots. Each [`slot`](NotificationPoint::slot) is given to
-    /// the next flow in round-robin order. A CNP of a slot is sent without a received packet.
+    /// the next flow in round-robin order. A CNP of a slot is not caused by a received packet.
     #[inline]
     fn slot_interval(params: &Self::Params) -> Option<Nanos> {
         let _ = params;
@@ -116,8 +116,8 @@ pub trait NotificationPoint: State + Zeroed + Copy + PartialEq + Debug + 'static
 
 /// A bounded table of flow records. It calls [`NotificationPoint::on_evicted`] for every record that is removed.
 pub trait Flows<A: NotificationPoint>: Zeroed {
-    /// Sets of the header cache, from which the engine's caller builds CNPs that leave in slots, without a received packet:
-    /// none, or as many as there are sets of records.
+    /// Sets of the header cache, from which the engine's caller builds the CNPs of slots, for which there is no received
+    /// packet: none, or as many as there are sets of records.
     type HeaderSets: Storage;
 
     /// Bytes of a record, key included.

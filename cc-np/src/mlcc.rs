@@ -1,13 +1,14 @@
 //! MLCC's notification point: it measures the path from its datacentre's interconnect switch to itself, and sends two rates in
-//! every acknowledgement: R_credit, at which the switch releases the flow's queue, and R_DQM, at which the sender fills it.
+//! every acknowledgement: R_credit, at which the switch drains the flow's queue, and R_DQM, at which the sender fills that
+//! queue.
 //!
-//! "Efficient Cross-Datacenter Congestion Control with Fast Control Loops", ICPP 2025, sections 3.2.2 and 3.3, whose names
-//! stand beside the code. The switch writes the credit C_D that it last read in an acknowledgement, the length of the flow's
-//! queue, and new telemetry into every data packet.
+//! "Efficient Cross-Datacenter Congestion Control with Fast Control Loops", ICPP 2025, sections 3.2.2 and 3.3, whose names are
+//! used here. Into every data packet the switch writes C_D, the credit that it last read in an acknowledgement, the length of
+//! the flow's queue, and new telemetry.
 //!
 //! ```text
 //! C_D = C_R: a local round trip is over (Algorithm 1):
-//!     C_R += 1; R_credit by the telemetry since
+//!     C_R += 1; R_credit from the telemetry of this round trip
 //!     R_pre  = the mean of the n latest R_DQM, n = RTT_C / RTT_D            (1) (2)
 //!     Q_pre  = (R_pre - R_credit) RTT_C + Q_c                               (3)
 //!     D_pre  = m Q_pre / (the sum of the m latest R_credit)                 (4)
@@ -18,32 +19,34 @@
 //!     token >= 1: dw += 1, token -= 1; otherwise dw -= 1                    (6) (8)
 //! ```
 //!
-//! Choices where the paper is silent, or cannot be meant as it stands:
-//! - how R_credit follows from telemetry: HPCC's law, with RTT_D for T, a round of credit for its round trip, and W / T for the
-//!   rate. R_credit and R_DQM begin with the port's speed, as sender and switch do, and the sums of (2) and (4) so too;
-//! - a round over which nothing could be measured, because packets come too seldom, raises R_credit by a step of the law;
-//! - (2) averages the rates that were sent to the sender, those of (9): data will arrive at these rates. Its sum has n terms,
-//!   and that of (4) has m, not m + 1. While there are fewer, fewer are averaged; the first is the speed that a sender begins
-//!   with;
-//! - a token of exactly one counts as more: with R_raw = R_credit tokens alternate between a half and one, and dw is to stay
-//!   where it is, and rise with each packet when R_raw is twice R_credit or more;
-//! - alpha = 1/2 is not a setting, because only this value makes dw stay at R_raw = R_credit: on average a packet moves dw by
-//!   2 alpha R_raw / R_credit - 1;
-//! - R_raw as such is not bounded: (7) ends it at twice R_credit, and below zero it counts as zero. D_pre is kept within
-//!   -RTT_C and theta + D_t, and dw so that R_DQM is between the least rate and the port's speed;
-//! - every acknowledgement carries C_R and both rates, not only the first after a round, so that the loss of one does not stop
-//!   the loop;
-//! - where C_D has not been equal to C_R for eight RTT_D (the switch has removed the flow's record, or has no queue for it),
-//!   C_R is set to C_D + 1, as at the end of a round;
-//! - MTU is that of the wire, as all bytes of the rates are.
+//! Choices where the paper is silent, or where its text cannot be right as it is:
+//! - R_credit follows from telemetry by HPCC's law: T is RTT_D, a round trip is a round of credit, and the rate is W / T.
+//!   R_credit and R_DQM begin with the port's speed, at which sender and switch begin too, and so do the rates of (2) and (4);
+//! - a round in which nothing could be measured, because packets are too far apart, raises R_credit by a step of the law;
+//! - (2) averages the rates that were sent to the sender, those of (9), because data will arrive at these rates. Its sum has n
+//!   terms, and that of (4) has m, not m + 1. Until there are n, those that exist are averaged; the first is the speed with
+//!   which a sender begins;
+//! - a token of exactly one raises dw, as a larger one does. With R_raw = R_credit the token then alternates between a half and
+//!   one, and dw does not drift; with R_raw of twice R_credit or more, dw rises with each packet;
+//! - alpha = 1/2 is not a setting: on average a packet changes dw by 2 alpha R_raw / R_credit - 1, so that dw does not drift at
+//!   R_raw = R_credit with this value only;
+//! - R_raw itself is not bounded: (7) limits its effect to that of twice R_credit, and an R_raw below zero counts as zero.
+//!   D_pre is limited to the range from -RTT_C to theta + D_t, and dw so that R_DQM is between the lowest rate and the port's
+//!   speed;
+//! - every acknowledgement carries C_R and both rates, not only the first after a round, so that the loop goes on when one is
+//!   lost;
+//! - when C_D has not been equal to C_R for eight RTT_D, because the switch has removed the flow's record or has no queue for
+//!   it, C_R is set to C_D + 1, as at the end of a round;
+//! - MTU counts bytes on the wire, as the rates do.
 //!
-//! The history of (2) is kept as at most `BUCKETS` sums of n / `BUCKETS` values each, rounded up; firmware has 16. While the
-//! newest sum fills, the oldest is already dropped, so that up to one sum of the n values is missing. With n or more buckets
-//! none is.
+//! The history of (2) is kept as at most `BUCKETS` sums of n / `BUCKETS` values each, rounded up; firmware has 16. The oldest
+//! sum is dropped when the newest is begun, so that at most one sum of the n values is missing from the mean. With n buckets or
+//! more, no value is missing.
 //!
-//! A round takes HPCC's division and two more, both by table: by the sum in (4), and by the number of values in (2).
+//! A round takes HPCC's division and two more, which use a table of reciprocals: by the sum in (4), and by the number of values
+//! in (2).
 //!
-//! After an eviction: the flow restarts with both rates at the port's speed, and with another credit.
+//! After an eviction: the flow restarts with both rates at the port's speed, and with a new first credit.
 
 mod history;
 #[cfg(test)]
@@ -64,25 +67,25 @@ use cc_core::{Bytes, Ecn, Grant, Link, Mark, Nanos, Qpn, Rate, Stamp, State, Zer
 use core::num::NonZeroU32;
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of MLCC at the receiver.
     pub struct MlccSettings {
-        /// The target utilisation (HPCC's eta).
+        /// HPCC's eta: the target utilisation.
         eta: Ppm, 500_000..=1_000_000, [];
-        /// Additive steps before a multiplicative one must follow (HPCC's maxStage).
+        /// HPCC's maxStage: additive steps in a row, after which the next step is multiplicative.
         max_stage: Count, 0..=255, [];
         /// RTT_D: the round-trip time between the interconnect switch and the receiver; 0 is the port's.
         local_rtt: Nanos, 0..=16_000_000, ["RTT_D"];
         /// RTT_C: the round-trip time between sender and receiver, of the empty network.
         far_rtt: Nanos, 10_000..=100_000_000, ["RTT_C"];
-        /// What a local round trip adds to R_credit.
+        /// Additive increase of R_credit in one local round trip.
         rate_ai: Mbps, 1..=1_600_000, [];
-        /// The least rate; 0 is a thousandth of the port's speed.
+        /// The lowest rate; 0 is a thousandth of the port's speed.
         min_rate: Mbps, 0..=1_600_000, [];
-        /// theta: the time in which the queue's delay is to be brought to its target. Better above RTT_C.
+        /// theta: the time in which the queue's delay is to reach its target. It should be more than RTT_C.
         theta: Nanos, 1_000_000..=500_000_000, ["theta"];
         /// D_t: the target of the queue's delay.
         target_delay: Nanos, 0..=100_000_000, ["D_t"];
-        /// Multiplier of the units of compact telemetry, as the switches have it: a power of two.
+        /// Multiplier of the units of compact telemetry, the same as in the switches: a power of two.
         int_multi: Count, 1..=64, [];
         /// DSCP of an acknowledgement; the whole TOS byte is four times this.
         ack_dscp: Count, 0..=63, [];
@@ -109,8 +112,8 @@ pub const PAPER: MlccSettings = MlccSettings {
 /// The presets, the default first.
 const PRESETS: &[Preset<MlccSettings>] = &[Preset {
     name: "paper",
-    source: "MLCC 4.1: RTT_C 6 ms, theta 18 ms, D_t 1 ms (m 5, alpha 0.5); the law of R_credit as HPCC's draft has it, \
-             the least rate ours",
+    source: "MLCC 4.1: RTT_C 6 ms, theta 18 ms, D_t 1 ms (m 5, alpha 0.5); the law of R_credit: HPCC's draft; \
+             the lowest rate: ours",
     values: PAPER,
 }];
 
@@ -147,7 +150,7 @@ cc_core::zeroed! {
 impl Params {
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "in range: below 64, 8 and 256; quotients as their tests have it"
+        reason = "in range: below 64, 8 and 256; quotients by the checks before them"
     )]
     fn new(settings: &MlccSettings, link: &Link, buckets: usize) -> Result<Self, ParamError> {
         settings.in_range()?;
@@ -164,14 +167,14 @@ impl Params {
             return conflict("min_rate", "must be at most the speed of the port");
         }
         let local = if settings.local_rtt == 0 { link.base_rtt } else { Nanos::new(settings.local_rtt) };
-        let aims = LawSettings {
+        let law_settings = LawSettings {
             eta: settings.eta,
             max_stage: settings.max_stage as u8,
             rate_ai: Rate::from_mbps(settings.rate_ai),
             least,
             line,
         };
-        let law = LawParams::new("local_rtt", local, settings.int_multi, &aims)?;
+        let law = LawParams::new("local_rtt", local, settings.int_multi, &law_settings)?;
         let far = settings.far_rtt;
         let rounds = u16::try_from(div_bitwise(u64::from(far), local.get())).unwrap_or(0);
         if rounds == 0 {
@@ -210,10 +213,10 @@ impl Params {
         (left.wrapping_mul(self.per_theta) >> 32).min(u64::from(ONE)) as u32
     }
 
-    /// The least and largest dw, in packets, for which (9) is between the least rate and the port's speed.
+    /// The least and largest dw, in packets, for which (9) is between the lowest rate and the port's speed.
     #[inline]
     fn bounds(&self, release: Rate) -> (i32, i32) {
-        // Rates of 32 bits by 29 bits at most, without 32.
+        // A product of 32-bit rates and at most 29 bits, shifted right by 32.
         let packets = |rate: Rate| (u64::from(rate.to_bits()).wrapping_mul(self.per_step.into()) >> 32) as i32;
         (packets(release.saturating_sub(self.least)).wrapping_neg(), packets(self.line.saturating_sub(release)))
     }
@@ -226,7 +229,7 @@ impl Params {
     }
 }
 
-/// The record of one flow, with `BUCKETS` sums of rates.
+/// The record of one flow, with `BUCKETS` sums of rates for (2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Mlcc<const BUCKETS: usize> {
@@ -241,7 +244,7 @@ pub struct Mlcc<const BUCKETS: usize> {
     /// dw, in packets.
     dw: i32,
     token: u32,
-    /// What (7) adds, until the next round.
+    /// What (7) adds to the token for each packet of this round.
     gain: u32,
     /// C_R, never zero.
     credit: u16,
@@ -250,10 +253,10 @@ pub struct Mlcc<const BUCKETS: usize> {
 /// MLCC with sixteen sums of rates, as in firmware.
 pub type Mlcc16 = Mlcc<16>;
 
-// With its key and the time of its last packet.
+// The entry is the record, its key, and the time of its last packet.
 const _: () = assert!(SetAssocTable::<Mlcc16, 1, 1>::ENTRY_BYTES <= 288, "a flow has outgrown 288 bytes");
 
-/// A flow without a round for longer than this restarts as a new one: no data of it came.
+/// A flow whose last round began longer ago than this restarts as a new one: none of its data has arrived since.
 const IDLE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
 
 impl<const BUCKETS: usize> Zeroed for Mlcc<BUCKETS> {
@@ -275,7 +278,7 @@ cc_core::snapshot! {
     pub struct MlccSnapshot<const BUCKETS: usize> {
         /// The rates that were sent to the sender.
         pub history: HistorySnapshot<BUCKETS>,
-        /// That of R_credit.
+        /// The law of R_credit.
         pub law: LawSnapshot<5>,
         /// The m latest R_credit, the newest first.
         pub releases: [Rate; LATEST],
@@ -285,11 +288,11 @@ cc_core::snapshot! {
         pub began: Stamp,
         /// dw, in packets.
         pub dw: i32,
-        /// The share of a token that has been earned.
+        /// The fraction of a token.
         pub token: U8F24,
-        /// What (7) adds, until the next round.
+        /// What (7) adds to the token for each packet of this round.
         pub gain: U8F24,
-        /// C_R: zero is taken for one.
+        /// C_R; zero is read as one.
         pub credit: u16,
     }
 }
@@ -342,11 +345,11 @@ impl<const BUCKETS: usize> NotificationPoint for Mlcc<BUCKETS> {
     #[rustfmt::skip]
     const TRANSITIONS: &'static [&'static str] = &[
         "within a round, data, less than a token: dw falls",
-        "within a round, data, a token is full: dw rises",
-        "C_D = C_R, data, R_credit rises: a round of queue management",
-        "C_D = C_R, data, R_credit by U: a round of queue management",
-        "C_D = C_R, data whose telemetry cannot be compared: R_credit rises, or stays without any, and a round likewise",
-        "no round for eight RTT_D, data: the credits are brought together, a round of queue management",
+        "within a round, data, a whole token: dw rises",
+        "C_D = C_R, data, an additive step: R_credit rises, a round of queue management",
+        "C_D = C_R, data, a multiplicative step: R_credit by U, a round of queue management",
+        "C_D = C_R, telemetry not comparable: R_credit rises, or stays without telemetry, a round of queue management",
+        "no round for eight RTT_D, data: C_R follows C_D, a round of queue management",
     ];
 
     fn check(settings: &MlccSettings, link: &Link) -> Result<Params, ParamError> {
@@ -433,7 +436,7 @@ impl<const BUCKETS: usize> Mlcc<BUCKETS> {
         self.advised_rate
     }
 
-    /// R_pre of the next round: the mean rate of the data that will arrive in the next round trip between the datacentres.
+    /// R_pre of the next round: the mean of the rates at which data will arrive in the next round trip between the datacentres.
     pub fn predicted(&self) -> Rate {
         self.history.mean()
     }
@@ -448,7 +451,7 @@ impl<const BUCKETS: usize> Mlcc<BUCKETS> {
         self.token
     }
 
-    /// What each packet adds to it, in units of 2^-24.
+    /// What each packet adds to the token, in units of 2^-24.
     pub const fn gain(&self) -> u32 {
         self.gain
     }
@@ -484,8 +487,8 @@ impl<const BUCKETS: usize> Mlcc<BUCKETS> {
 
     /// Algorithm 1, and (2) to (5) and (9).
     fn begin_round(&mut self, p: &Params, now: Stamp, data: &MlccData) {
-        let met = if data.credit == 0 { self.credit } else { data.credit };
-        (self.credit, self.began) = (met.wrapping_add(1).max(1), now);
+        let switch_credit = if data.credit == 0 { self.credit } else { data.credit };
+        (self.credit, self.began) = (switch_credit.wrapping_add(1).max(1), now);
 
         let release = p.law.rate(self.law.window());
         let [a, b, c, d, _] = self.releases;
@@ -499,13 +502,13 @@ impl<const BUCKETS: usize> Mlcc<BUCKETS> {
     }
 
     /// D_pre in nanoseconds: (2) to (4).
-    #[expect(clippy::cast_possible_truncation, reason = "35 bits without three")]
+    #[expect(clippy::cast_possible_truncation, reason = "35 bits, shifted right by three")]
     fn delay(&self, p: &Params, queued: Bytes) -> i64 {
         let surplus = i64::from(self.history.mean().to_bits()).wrapping_sub(self.release().to_bits().into());
         let grown = surplus.wrapping_mul(p.far_rtt.into()) >> 24;
         let queue = grown.wrapping_add(queued.get().into()); // Q_pre, (3)
 
-        // (4): m Q / sum. The rates have 24 fraction bits, their sum 35 bits, and no rate is zero. Q counts up to 4 GiB.
+        // (4): m Q / sum. The rates have 24 fraction bits, their sum has 35 bits, and no rate is zero. Q is limited to 4 GiB.
         let sum = self.releases.iter().fold(0_u64, |sum, rate| sum.wrapping_add(rate.to_bits().into()));
         let by = Reciprocal::of(NonZeroU32::new((sum >> 3) as u32).unwrap_or(NonZeroU32::MIN));
         let bytes = queue.unsigned_abs().min(u32::MAX.into());
@@ -529,10 +532,10 @@ impl<const BUCKETS: usize> Mlcc<BUCKETS> {
     }
 }
 
-/// The first C_R of a flow, by a hash of the time: unlikely to be the credit that a switch still has from an earlier flow with
-/// the same queue pair number.
+/// The first C_R of a flow: a hash of the time, so that it is unlikely to be the credit that a switch still has from an earlier
+/// flow with the same queue pair number.
 const fn first_credit(now: Stamp) -> u16 {
-    // By the golden ratio (Knuth, The Art of Computer Programming, vol. 3, 6.4).
+    // A multiplication by the golden ratio (Knuth, The Art of Computer Programming, vol. 3, 6.4).
     let [_, _, low, high] = now.to_bits().wrapping_mul(0x9e37_79b1).to_le_bytes();
     let credit = u16::from_le_bytes([low, high]);
     if credit == 0 { 1 } else { credit }

@@ -6,16 +6,16 @@
 //! computes a window from these three, and every acknowledgement carries the newest window.
 //!
 //! Choices where the paper is silent:
-//! - N counts queue pairs with a message under way. Any packet of a flow without one begins it, whatever its position, so that
-//!   a first packet that was lost, or sent twice, counts once; the last packet ends it. A message counts as abandoned when no
-//!   packet of it has come for some time between 16 and 38 base round-trip times: time is divided into epochs, flows are
-//!   counted by the epoch of their last packet, and at the end of a round those of all but the latest 16 epochs are dropped. So
+//! - N counts queue pairs with a message under way. Any packet of a flow without a message begins one, whatever its position,
+//!   so that a message counts once when its first packet is lost or is sent twice; its last packet ends it. A message counts as
+//!   abandoned when none of its packets has arrived for 16 to 38 base round-trip times: time is divided into epochs, flows are
+//!   counted by the epoch of their last packet, and at the end of a round all but those of the latest 16 epochs are dropped. So
 //!   N depends on received packets only, not on sweeps or wakes. Several messages of one queue pair count as one;
 //! - B_R is measured over the last whole base round-trip time, in bytes on the line: preambles, check sequences and gaps
-//!   included, so that a line full of small packets reads as full. It is zero where no packet came in that time;
-//! - the base round-trip time is the port's, or set; the least delay of each flow is learnt, and kept until the flow has had no
-//!   packet for 1 s;
-//! - a packet without a time stamp is no sample: its flow gets its fair share.
+//!   included, so that a line full of small packets is measured as full. It is zero where no packet arrived in that time;
+//! - the base round-trip time is the port's, or a setting; the least delay of each flow is measured, and kept until the flow
+//!   has had no packet for 1 s;
+//! - a packet without a time stamp is not a sample: its flow gets its fair share.
 //!
 //! After an eviction: the flow restarts with its fair share, without PID control.
 
@@ -29,7 +29,7 @@ use cc_core::wire::CnpMarking;
 use cc_core::{Bytes, Ecn, Grant, Instant, Link, Mark, Nanos, Qpn, State, Zeroed};
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of RCC at the receiver.
     pub struct RccSettings {
         /// K_p, in 1/s.
         k_p: Count, 0..=1_000_000, ["Kp"];
@@ -37,17 +37,17 @@ cc_core::settings! {
         k_d: Count, 0..=1_000_000, ["Kd"];
         /// delta of (1) and (2).
         delta: Ppm, 1_000..=10_000_000, [];
-        /// eta: the share of the link that counts as in use.
+        /// eta: utilisation of the last hop from which it counts as the bottleneck.
         eta: Ppm, 1_000..=1_000_000, [];
-        /// n: samples in a row that bring PID control.
+        /// n: samples in a row that begin PID control.
         samples: Count, 1..=15, ["n"];
-        /// The share of C RTT that is shared among the flows.
+        /// Part of C RTT that is divided among the flows.
         share: Ppm, 10_000..=1_000_000, [];
         /// RTT_base; 0 is the port's.
         base_rtt: Nanos, 0..=10_000_000, [];
-        /// The least window; 0 is an eighth of a packet.
+        /// Lowest window; 0 is an eighth of a packet.
         min_window: Bytes, 0..=1_000_000, [];
-        /// 1: U does not fall below zero while the fair share limits the window; 0: as in the paper.
+        /// 1: anti-windup, U does not fall below 0 while the fair share limits the window; 0: as in the paper.
         unwind: Count, 0..=1, [];
         /// DSCP of an acknowledgement; the whole TOS byte is four times this.
         ack_dscp: Count, 0..=63, [];
@@ -56,7 +56,7 @@ cc_core::settings! {
     }
 }
 
-/// The gains in actual use, by the paper's section IV-D.
+/// The gains that the paper found in use (section IV-D).
 pub const RCC_IV: RccSettings = RccSettings {
     k_p: 16,
     k_d: 7_000,
@@ -89,9 +89,10 @@ cc_core::zeroed! {
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
         pub(crate) law: LawParams,
-        /// The share of C RTT that is divided among the flows, in bytes.
+        /// The part of C RTT that is divided among the flows, in bytes.
         shared: u32,
-        /// One byte divided by C RTT: a mantissa of 31 bits, and the shift by which a product with it becomes units of 2^-16.
+        /// 1 / (C RTT): a mantissa of 31 bits. A number of bytes times this, shifted right by `below`, is a fraction of C RTT
+        /// in units of 2^-16.
         per_round: u32,
         below: u8,
         /// The binary logarithm of an epoch's nanoseconds: the least for which 14 epochs are at least 16 rounds.
@@ -147,7 +148,7 @@ pub struct ActiveFlowCounter {
     fair: Bytes,
     /// N: the sum of `epochs`.
     flows: u16,
-    /// B_R of the last whole round, of C RTT, in 2^-16.
+    /// B_R of the last whole round as a fraction of C RTT, in units of 2^-16.
     in_use: u16,
     /// The number of the current epoch, modulo 2^32.
     epoch: u32,
@@ -155,7 +156,7 @@ pub struct ActiveFlowCounter {
     epochs: [u16; EPOCHS as usize],
 }
 
-/// Number of epochs that flows are counted in.
+/// Number of epochs in which flows are counted.
 const EPOCHS: u32 = 16;
 
 impl ActiveFlowCounter {
@@ -175,7 +176,7 @@ impl ActiveFlowCounter {
         self.flows.max(1)
     }
 
-    /// B_R of the last whole round, of C RTT, in 2^-16.
+    /// B_R of the last whole round as a fraction of C RTT, in units of 2^-16.
     pub const fn in_use(&self) -> u16 {
         self.in_use
     }
@@ -185,7 +186,8 @@ impl ActiveFlowCounter {
         self.fair
     }
 
-    /// Counts the bytes of a packet, and begins a new round if the last is over. Called first for each packet.
+    /// Counts the bytes of a packet. Begins a new round first if the last one is over. Called for each packet before the other
+    /// methods.
     #[inline]
     pub(crate) fn receive(&mut self, p: &Params, now: Instant, bytes: Bytes) {
         let round = u64::from(p.law.round.get());
@@ -229,7 +231,7 @@ impl ActiveFlowCounter {
         self.epoch
     }
 
-    /// Whether a flow with a message under way, and its last packet in this epoch, is still counted in N.
+    /// Whether a flow with a message under way, whose last packet came in `epoch`, is still counted in N.
     #[inline]
     pub(crate) const fn counts(&self, epoch: u32) -> bool {
         self.epoch.wrapping_sub(epoch) < EPOCHS
@@ -245,7 +247,7 @@ impl ActiveFlowCounter {
         self.divide(p);
     }
 
-    /// Moves a flow that [counts](Self::counts), with its last packet in this epoch, to the current epoch.
+    /// Moves a flow that [counts](Self::counts), whose last packet came in `epoch`, to the current epoch.
     #[inline]
     pub(crate) fn renew_flow(&mut self, epoch: u32) {
         if epoch != self.epoch {
@@ -256,7 +258,7 @@ impl ActiveFlowCounter {
         }
     }
 
-    /// Removes a flow that [counts](Self::counts), with its last packet in this epoch: its message is over.
+    /// Removes a flow that [counts](Self::counts), whose last packet came in `epoch`: its message is over.
     #[inline]
     pub(crate) fn remove_flow(&mut self, p: &Params, epoch: u32) {
         self.uncount(epoch);
@@ -282,13 +284,13 @@ cc_core::snapshot! {
     pub struct CensusSnapshot {
         /// When this round began.
         pub began: Instant,
-        /// Bytes of this round.
+        /// Bytes received in this round.
         pub bytes: Bytes,
         /// C RTT / N; zero before the first flow.
         pub fair: Bytes,
         /// N: the sum of `epochs`.
         pub flows: u16,
-        /// B_R of the last whole round, of C RTT.
+        /// B_R of the last whole round as a fraction of C RTT.
         pub in_use: U0F16,
         /// The number of the current epoch, modulo 2^32.
         pub epoch: u32,
@@ -325,11 +327,11 @@ impl State for ActiveFlowCounter {
     }
 }
 
-/// Bytes on the line beside those of a frame: preamble and start delimiter 8, check sequence 4, interpacket gap 12 (IEEE 802.3,
-/// clauses 3.1.1 and 4.4.2).
+/// Bytes on the line in addition to those of a frame: preamble and start delimiter 8, check sequence 4, interpacket gap 12
+/// (IEEE 802.3, clauses 3.1.1 and 4.4.2).
 const BETWEEN: u32 = 24;
 
-/// `bytes` divided by C RTT, in 2^-16; saturates.
+/// `bytes` as a fraction of C RTT, in units of 2^-16; saturates.
 #[inline]
 fn share(bytes: u32, p: &Params) -> u16 {
     u16::try_from(u64::from(bytes).wrapping_mul(p.per_round.into()).wrapping_shr(p.below.into())).unwrap_or(u16::MAX)
@@ -347,7 +349,8 @@ pub struct Rcc {
 /// See [`NotificationPoint::idle_timeout`]: 1 s, for which a flow's least delay is kept.
 const IDLE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
 
-// With its key and the time of its last packet. Table I has 52 bytes, N among them, which is shared by the port here.
+// The entry is the record, its key, and the time of its last packet. The paper's record has 52 bytes (Table I); they include N,
+// which the flows of a port share here.
 const _: () = assert!(SetAssocTable::<Rcc, 1, 1>::ENTRY_BYTES == 36, "a flow's record and key fill 36 bytes");
 
 impl Zeroed for Rcc {
@@ -390,10 +393,10 @@ impl NotificationPoint for Rcc {
     #[rustfmt::skip]
     const TRANSITIONS: &'static [&'static str] = &[
         "no message under way, data: the flow counts in N, W is the fair share",
-        "a message in its first round trips or a port in use, data: W is the fair share",
-        "a message on a port not in use, data in time or without a stamp: W is the fair share",
-        "a message on a port not in use, late data, fewer than n in a row: W is the fair share",
-        "a message on a port not in use, late data for the n-th time: PID control begins",
+        "a message in its first round trips or a busy port, data: W is the fair share",
+        "a message on a port that is not busy, data that is not late or has no time stamp: W is the fair share",
+        "a message on a port that is not busy, late data, fewer than n in a row: W is the fair share",
+        "a message on a port that is not busy, late data, the n-th in a row: PID control begins",
         "PID control within a round trip, data: W stays, at most the fair share",
         "PID control a round trip later, data: W by (4) and (5)",
     ];
@@ -450,7 +453,7 @@ impl NotificationPoint for Rcc {
         if self.is_counted(shared) {
             shared.renew_flow(self.epoch);
         } else {
-            // The last message, if it was abandoned, has ended.
+            // If the flow has a message that was abandoned, it ends here.
             self.law.end();
             self.law.begin(&p.law, now);
             shared.add_flow(p);

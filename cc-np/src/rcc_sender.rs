@@ -4,11 +4,11 @@
 //! Networks", ToN 2023, section III-G. Every acknowledgement carries N, B_R and the time stamp of its packet; the reaction
 //! point of the same name computes the window from them. N and B_R are those of [`rcc`](crate::rcc).
 //!
-//! A flow's record has 8 bytes, key included. It is of use only while a message is under way: slots, one each 250 us, remove
-//! records whose message is over or abandoned, to make room for others. Removal does not change N, which is counted in the
-//! shared state.
+//! A flow's record has 8 bytes, key included. It is needed only while a message is under way: slots, one each 250 us, remove
+//! records whose message is over or abandoned, to make room for others. This does not change N, which is counted in the shared
+//! state.
 //!
-//! Where the table is full, all flows without a record share one, and count as one flow in N.
+//! When the table is full, all flows without a record share one, and count as one flow in N.
 
 use crate::rcc::{ActiveFlowCounter, PRESETS, Params, RccSettings};
 use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply, Slot};
@@ -78,9 +78,9 @@ impl NotificationPoint for RccSender {
 
     const TRANSITIONS: &'static [&'static str] = &[
         "no message under way, data: the flow counts in N",
-        "a message under way, data: N and B_R are told",
-        "a message under way, turn: nothing",
-        "no message under way, or one that was given up, turn: the record goes",
+        "a message under way, data: N and B_R are sent",
+        "a message under way, slot: nothing",
+        "no message under way, or an abandoned one, slot: the record is removed",
     ];
 
     fn check(settings: &RccSettings, link: &Link) -> Result<Params, ParamError> {
@@ -91,7 +91,7 @@ impl NotificationPoint for RccSender {
         params.cnp_policy()
     }
 
-    /// Of the shared record only; records of the table have no idle timeout.
+    /// Idle timeout of the shared record, 1 s; records of the table have none.
     fn idle_timeout(_params: &Params) -> Nanos {
         Nanos::new(1_000_000_000)
     }
@@ -145,7 +145,7 @@ impl NotificationPoint for RccSender {
         }
     }
 
-    /// 250 us: 4,000 slots in a second. A record that is removed late only takes room.
+    /// 250 us: 4,000 slots in a second. A record that is removed late occupies its place in the table, and has no other effect.
     fn slot_interval(_params: &Params) -> Option<Nanos> {
         Some(Nanos::new(250_000))
     }
@@ -198,22 +198,22 @@ mod tests {
     }
 
     #[test]
-    fn n_and_b_r_are_told_and_given_up_messages_leave() {
+    fn n_and_b_r_are_sent_and_abandoned_messages_are_removed() {
         assert_eq!(size_of::<RccSender>(), 8);
         let params = RccSender::check(&RCC_IV, &LINK).unwrap();
         let cx = |now| Cx { now: Instant::from_nanos(now), link: &LINK, params: &params };
         let mut active_flows = RccSender::SHARED;
         let mut flows = [5, 6].map(|qpn| RccSender::open(&cx(0), &mut active_flows, Some(Qpn::new(qpn))));
-        let told = |reply: Reply| match reply.grant {
+        let granted = |reply: Reply| match reply.grant {
             Grant::Rcc { flows, utilisation, .. } => (flows, utilisation),
             _ => (0, 0),
         };
-        assert_eq!(told(flows[0].on(&cx(0), &mut active_flows, &arrival(true, false))), (1, 0));
-        assert_eq!(told(flows[1].on(&cx(10), &mut active_flows, &arrival(true, false))), (2, 0));
+        assert_eq!(granted(flows[0].on(&cx(0), &mut active_flows, &arrival(true, false))), (1, 0));
+        assert_eq!(granted(flows[1].on(&cx(10), &mut active_flows, &arrival(true, false))), (2, 0));
         for packet in 0..300 {
             flows[0].on(&cx(100 + packet * 100), &mut active_flows, &arrival(false, false));
         }
-        let (n, in_use) = told(flows[0].on(&cx(30_100), &mut active_flows, &arrival(false, true)));
+        let (n, in_use) = granted(flows[0].on(&cx(30_100), &mut active_flows, &arrival(false, true)));
         assert_eq!(n, 2);
         assert!((f64::from(in_use) / 65_536.0 - 0.870).abs() < 0.02, "{in_use}");
         assert_eq!(flows[0].slot(&cx(30_200), &mut active_flows), Slot::Remove);
@@ -227,14 +227,14 @@ mod tests {
         assert_eq!(flows[1].qpn(), Qpn::new(6));
     }
 
-    /// Slots only make room: an engine with room for all flows grants the same with punctual wakes, late ones, or none.
+    /// Slots only make room in the table: an engine with room for all flows grants the same with punctual wakes and with none.
     #[test]
-    fn turns_decide_nothing() {
+    fn slots_change_no_grant() {
         type Engine = NpEngine<RccSender, 8, 4>;
         let engine = || Engine::new(Instant::from_nanos(0), LINK, RccSender::check(&RCC_IV, &LINK).unwrap());
-        let (mut punctual, mut forgotten) = (engine(), engine());
+        let (mut punctual, mut never_woken) = (engine(), engine());
         let (mut now, mut random, mut ring) = (0_u64, 1_u64, Ring::new(512));
-        let (mut told, mut room) = ([0; 12], false);
+        let (mut granted, mut room) = ([0; 12], false);
         for _ in 0..20_000 {
             // Knuth's generator of 64 bits.
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -251,15 +251,15 @@ mod tests {
             let at = Instant::from_nanos(now);
             let rx = RxMeta { msn: Some(1), ..RxMeta::new(at.stamp(), Some(Qpn::new(9))) };
             let outcome = punctual.arrival(at, &roce, rx, &mut ring);
-            assert_eq!(outcome, forgotten.arrival(at, &roce, rx, &mut ring));
-            room |= punctual.live_flows() < forgotten.live_flows();
+            assert_eq!(outcome, never_woken.arrival(at, &roce, rx, &mut ring));
+            room |= punctual.live_flows() < never_woken.live_flows();
             if let Grant::Rcc { flows, .. } = outcome.reply.grant {
-                told[usize::from(flows)] += 1;
+                granted[usize::from(flows)] += 1;
             }
         }
-        assert!(room, "turns make room");
-        assert!(told[1] > 100 && told[5] > 100, "{told:?}");
-        assert_eq!(forgotten.counters().np_flows_untracked, 0);
+        assert!(room, "slots make room");
+        assert!(granted[1] > 100 && granted[5] > 100, "{granted:?}");
+        assert_eq!(never_woken.counters().np_flows_untracked, 0);
     }
 
     fn data(opcode: u8, dest_qp: Qpn) -> ([u8; 256], usize) {

@@ -5,7 +5,7 @@ use crate::NotificationPoint;
 /// One algorithm of the registry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Its number, for programs without names.
+    /// Its number, for programs without the names.
     pub number: u8,
     /// Its name.
     pub name: &'static str,
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use cc_core::params::Settings;
 
-    /// How many presets an algorithm has, if every one keeps to the ranges and has a name of its own and a source.
+    /// The number of presets of an algorithm, if each is in range, has a unique name, and has a source; `None` otherwise.
     struct Presets;
 
     impl Visitor for Presets {

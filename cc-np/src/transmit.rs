@@ -3,7 +3,7 @@
 use cc_core::wire::{AckFields, CnpMarking, Roce};
 use cc_core::{CnpBodyKind, Qpn};
 
-/// Why a frame was not sent. No part of it has left.
+/// Why a frame was not sent. No part of it was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum NotSent {
@@ -16,7 +16,8 @@ pub enum NotSent {
 /// The transmit side of the port. The implementation builds each frame from the values in a call and puts it into the transmit
 /// ring.
 pub trait Transmit {
-    /// Sends a CNP to queue pair `to` at the sender of `cause`, the data packet that calls for it, with its addresses swapped.
+    /// Sends a CNP to queue pair `to` at the sender of `cause`, the data packet that caused it, with that packet's addresses
+    /// swapped.
     ///
     /// # Errors
     /// The CNP was not sent.

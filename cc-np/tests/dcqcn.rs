@@ -1,4 +1,4 @@
-//! DCQCN's notification point against the paper's rule in double precision.
+//! DCQCN's notification point compared with the paper's rule in double precision.
 
 #[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
@@ -37,7 +37,7 @@ fn arrival(now: Instant, ecn: Ecn) -> Arrival<'static> {
 }
 
 #[test]
-fn each_packet_is_answered_as_the_rule_has_it() {
+fn each_packet_causes_a_cnp_by_the_rule() {
     let mut tolerance = Tolerance::default();
     let mut random = SplitMix::new(3);
     for _ in 0..50 {
@@ -52,7 +52,7 @@ fn each_packet_is_answered_as_the_rule_has_it() {
             if packet == 0 {
                 flow = Dcqcn::open(&cx, &mut (), Some(Qpn::new(1)));
             }
-            // One step from the machine's own state. Only packets with CE reach this machine.
+            // One step from the machine's own state.
             let since = flow.since_cnp(&cx).map(|since| f64::from(since.get()) / 1e3);
             let marked = random.within(0..=3) != 0;
             let ecn = if marked { Ecn::Ce } else { Ecn::Ect0 };
@@ -78,7 +78,7 @@ fn each_packet_is_answered_as_the_rule_has_it() {
 }
 
 #[test]
-fn a_run_of_marks_is_answered_every_50_us() {
+fn a_run_of_marks_causes_a_cnp_each_50_us() {
     let params = Dcqcn::check(&PAPER.values, &LINK).unwrap();
     let mut flow = Dcqcn::ZEROED;
     let (mut last, mut now) = (None::<f64>, 5_000_000_000_u64);

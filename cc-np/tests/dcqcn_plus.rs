@@ -1,4 +1,4 @@
-//! DCQCN+'s notification point against its rules in double precision.
+//! DCQCN+'s notification point compared with its rules in double precision.
 
 #[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
@@ -11,7 +11,7 @@ use tolerance::{SplitMix, Tolerance};
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(10), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
 
-/// DCQCN+ (ICNP 2018) IV-B2, and the rule by which records leave the list. Microseconds.
+/// DCQCN+ (ICNP 2018) IV-B2, and the rule by which records are removed from the list. Microseconds.
 mod oracle {
     pub(super) const DELTA: f64 = 1.0;
     pub(super) const MINIMAL_CNP_INTERVAL: f64 = 45.0;
@@ -65,7 +65,8 @@ const MARKED: Arrival<'static> = Arrival {
     mlcc: None,
 };
 
-/// The most by which a time in units of 1,024 ns exceeds the exact interval, in microseconds: one unit at either end.
+/// The most by which a decision may be later than that of exact times, in microseconds, because the machine keeps times in
+/// units of 1,024 ns: one unit at either end of an interval.
 const COARSE: f64 = 2.048;
 
 fn number(outcome: Outcome) -> f64 {
@@ -77,7 +78,7 @@ fn number(outcome: Outcome) -> f64 {
 }
 
 #[test]
-fn each_turn_does_what_the_rules_say() {
+fn each_slot_has_the_outcome_of_the_rules() {
     let params = DcqcnPlus::check(&PAPER.values, &LINK).unwrap();
     let mut tolerance = Tolerance::default();
     let mut random = SplitMix::new(13);
@@ -96,7 +97,7 @@ fn each_turn_does_what_the_rules_say() {
         let cx = cx(now);
         match random.within(0..=9) {
             0..=3 => {
-                assert_eq!(flow.on(&cx, &mut shared, &MARKED).cnp, None, "it waits for its turn");
+                assert_eq!(flow.on(&cx, &mut shared, &MARKED).cnp, None, "it waits for its slot");
                 record.ecn = true;
                 record.idle_slots = 0.0;
                 assert!(flow.is_marked());
@@ -126,9 +127,9 @@ fn each_turn_does_what_the_rules_say() {
                 assert_eq!(local, Qpn::new(1));
                 (Outcome::Notify, f64::from(body.period.get()) / 1e3)
             }
-            Slot::Notify { body_kind: CnpBodyKind::Standard, .. } => panic!("a CNP that says nothing of tau"),
+            Slot::Notify { body_kind: CnpBodyKind::Standard, .. } => panic!("a CNP without tau"),
         };
-        // The range of times that the machine's twenty bits stand for.
+        // Two outcomes are allowed: that of the exact time since the last CNP, and that of a time shorter by `COARSE`.
         let allowed = [0.0, COARSE].map(|late| {
             let mut record = Record { since_cnp: before.since_cnp - late, ..before };
             let expected = oracle::slot(&mut record);

@@ -1,4 +1,4 @@
-//! DCQCN's notification point with ternary marks against a list of the marks themselves.
+//! DCQCN's notification point with ternary marks compared with a list of the marks themselves.
 
 #[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
@@ -18,35 +18,35 @@ mod oracle {
     pub(super) struct Flow {
         pub(super) last_cnp: Option<f64>,
         /// The marks that no CNP has carried: time, and whether it was CE.
-        pub(super) untold: Vec<(f64, bool)>,
+        pub(super) pending: Vec<(f64, bool)>,
     }
 
-    /// Whether a CNP is due, and then whether it carries CE, and UE.
+    /// `None` where no CNP is due; otherwise whether it carries CE, and whether it carries UE.
     pub(super) fn mark(flow: &mut Flow, now: f64, ce: bool, n: f64) -> Option<(bool, bool)> {
         let begin = flow.last_cnp.filter(|last| now - last < 2.0 * n);
-        match (begin, flow.untold.first()) {
+        match (begin, flow.pending.first()) {
             (Some(_), _) => {}
             // The window of the last CNP is over. Marks in it that no CNP carried opened no window of their own.
             (None, Some(&(first, _))) if flow.last_cnp.is_none_or(|last| first - last >= 2.0 * n) => {
                 if now - first >= 2.0 * n {
-                    flow.untold.clear();
+                    flow.pending.clear();
                 }
             }
-            (None, _) => flow.untold.clear(),
+            (None, _) => flow.pending.clear(),
         }
-        flow.untold.push((now, ce));
+        flow.pending.push((now, ce));
         let due = flow.last_cnp.is_none_or(|last| now - last >= n);
-        due.then(|| (flow.untold.iter().any(|&(_, ce)| ce), flow.untold.iter().any(|&(_, ce)| !ce)))
+        due.then(|| (flow.pending.iter().any(|&(_, ce)| ce), flow.pending.iter().any(|&(_, ce)| !ce)))
     }
 }
 
-fn said(flow: &DcqcnTcd, cx: &Cx<'_, <DcqcnTcd as NotificationPoint>::Params>) -> [f64; 2] {
+fn pending_marks(flow: &DcqcnTcd, cx: &Cx<'_, <DcqcnTcd as NotificationPoint>::Params>) -> [f64; 2] {
     let (ce, ue) = flow.marks(cx);
     [f64::from(u8::from(ce)), f64::from(u8::from(ue))]
 }
 
 #[test]
-fn each_mark_is_answered_by_what_its_window_holds() {
+fn each_cnp_reports_the_marks_of_its_window() {
     let mut tolerance = Tolerance::default();
     let mut random = SplitMix::new(5);
     for run in 0..60 {
@@ -78,35 +78,35 @@ fn each_mark_is_answered_by_what_its_window_holds() {
             };
             let micros = now as f64 / 1e3;
             let expected = oracle::mark(&mut oracle, micros, ce, n.into());
-            let told = match flow.on(&cx, &mut (), &arrival).cnp {
+            let sent = match flow.on(&cx, &mut (), &arrival).cnp {
                 Some(CnpBodyKind::Extended(body)) => {
                     assert_eq!(body.kind == CnpKind::Undetermined, !body.ce, "kind 3 where every mark was UE");
                     [1.0, f64::from(u8::from(body.ce)), f64::from(u8::from(body.ue))]
                 }
-                Some(CnpBodyKind::Standard) => panic!("a CNP that says nothing of marks"),
+                Some(CnpBodyKind::Standard) => panic!("a CNP that reports no marks"),
                 None => [0.0, 0.0, 0.0],
             };
-            let [ce_left, ue_left] = said(&flow, &cx);
+            let [ce_left, ue_left] = pending_marks(&flow, &cx);
             let outcome = [
-                ("cnp", told[0], 0.0),
-                ("ce", told[1], 0.0),
-                ("ue", told[2], 0.0),
-                ("ce untold", ce_left, 0.0),
-                ("ue untold", ue_left, 0.0),
+                ("cnp", sent[0], 0.0),
+                ("ce", sent[1], 0.0),
+                ("ue", sent[2], 0.0),
+                ("ce pending", ce_left, 0.0),
+                ("ue pending", ue_left, 0.0),
             ];
             let bit = |set: bool| f64::from(u8::from(set));
-            let (due, (ce_told, ue_told)) = (expected.is_some(), expected.unwrap_or_default());
+            let (due, (ce_sent, ue_sent)) = (expected.is_some(), expected.unwrap_or_default());
             // With N = 0 a window is over as soon as it has begun.
             let (ce_left, ue_left) = if n == 0 {
                 (false, false)
             } else {
-                (oracle.untold.iter().any(|&(_, ce)| ce), oracle.untold.iter().any(|&(_, ce)| !ce))
+                (oracle.pending.iter().any(|&(_, ce)| ce), oracle.pending.iter().any(|&(_, ce)| !ce))
             };
-            let allowed = vec![bit(due), bit(ce_told), bit(ue_told), bit(ce_left), bit(ue_left)];
+            let allowed = vec![bit(due), bit(ce_sent), bit(ue_sent), bit(ce_left), bit(ue_left)];
             tolerance.assert(&(now, mark, n), &outcome, &[allowed]);
             if due && random.within(0..=9) != 0 {
                 flow.on_cnp_sent(&cx, &mut ());
-                oracle = oracle::Flow { last_cnp: Some(micros), untold: Vec::new() };
+                oracle = oracle::Flow { last_cnp: Some(micros), pending: Vec::new() };
             }
         }
     }

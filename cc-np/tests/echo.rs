@@ -1,4 +1,4 @@
-//! `echo` against the definition: an acknowledgement carries the strongest mark of the packets that it covers.
+//! `echo` compared with the definition: an acknowledgement carries the strongest mark of the packets that it covers.
 
 #[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
@@ -13,7 +13,7 @@ const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064
 
 /// The strongest mark of the packets that an acknowledgement covers: 0 none, 1 UE, 2 CE.
 mod oracle {
-    pub(super) fn told(covered: &[f64]) -> f64 {
+    pub(super) fn strongest(covered: &[f64]) -> f64 {
         covered.iter().copied().fold(0.0, f64::max)
     }
 }
@@ -27,7 +27,7 @@ fn strength(mark: Mark) -> f64 {
 }
 
 #[test]
-fn each_acknowledgement_tells_the_strongest_mark_of_what_it_covers() {
+fn each_acknowledgement_carries_the_strongest_mark_of_the_packets_that_it_covers() {
     let params = Echo::check(&TERNARY.values, &LINK).unwrap();
     let mut random = SplitMix::new(7);
     let mut tolerance = Tolerance::default();
@@ -60,10 +60,10 @@ fn each_acknowledgement_tells_the_strongest_mark_of_what_it_covers() {
         let echo = flow.on(&cx, &mut (), &arrival).echo;
         covered.push(strength(mark));
         let outcome = [("echo", strength(echo), 0.0), ("state", strength(flow.mark()), 0.0)];
-        let step = oracle::told(&[before, strength(mark)]);
+        let step = oracle::strongest(&[before, strength(mark)]);
         tolerance.assert(&packet, &outcome, &[vec![step, step]]);
         // And the whole run: all packets that no acknowledgement has covered.
-        assert_eq!(strength(echo).to_bits(), oracle::told(&covered).to_bits());
+        assert_eq!(strength(echo).to_bits(), oracle::strongest(&covered).to_bits());
         if random.within(0..=3) == 0 {
             flow.on_ack_sent(&cx, &mut ());
             covered.clear();

@@ -1,4 +1,4 @@
-//! MLCC's receiver against its equations in double precision, packet by packet, with the whole history of (2).
+//! MLCC's receiver compared with its equations in double precision, packet by packet, with the whole history of (2).
 
 #[allow(unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/hpcc_equations/mod.rs"]
@@ -34,8 +34,8 @@ mod oracle {
 
     impl Dqm {
         /// (2), of the R_DQM that were sent.
-        pub(super) fn r_pre(&self, told: &[f64]) -> f64 {
-            let latest = &told[told.len().saturating_sub(self.n)..];
+        pub(super) fn r_pre(&self, advised: &[f64]) -> f64 {
+            let latest = &advised[advised.len().saturating_sub(self.n)..];
             latest.iter().sum::<f64>() / latest.len() as f64
         }
 
@@ -58,7 +58,7 @@ mod oracle {
             if token >= 1.0 { (token - 1.0, 1.0) } else { (token, -1.0) }
         }
 
-        /// The bounds of dw, in whole packets, that keep (9) between the least rate and the port's speed.
+        /// The bounds of dw, in whole packets, within which (9) is between the lowest rate and the port's speed.
         pub(super) fn bounds(&self, credit: f64) -> (f64, f64) {
             let per_mtu = self.rtt_c / self.mtu;
             ((-(credit - self.least) * per_mtu).trunc(), ((self.line - credit) * per_mtu).trunc())
@@ -106,7 +106,7 @@ fn arrival(mlcc: Option<MlccData>, int: IntStack<'_>) -> Arrival<'_> {
 }
 
 /// The credit, R_credit and R_DQM of a reply.
-fn told(grant: Grant) -> (u16, f64, f64) {
+fn granted(grant: Grant) -> (u16, f64, f64) {
     match grant {
         Grant::Mlcc { credit, release, advised_rate } => (credit, per_ns(release), per_ns(advised_rate)),
         _ => panic!("no grant"),
@@ -123,7 +123,7 @@ fn sender(flow: &Exact) -> hpcc::Sender {
 }
 
 #[test]
-fn each_packet_is_that_of_the_equations() {
+fn each_packet_has_the_effect_of_the_equations() {
     let (mut tolerance, mut bounded, mut rounds) = (Tolerance::default(), 0_u32, 0_u32);
     for seed in 0..40 {
         let mut random = SplitMix::new(seed);
@@ -173,13 +173,13 @@ fn each_packet_is_that_of_the_equations() {
             let (gain_before, advised_before) =
                 (f64::from(flow.gain()) / f64::from(1 << 24), per_ns(flow.advised_rate()));
             let int = links.telemetry(1);
-            let (now_credit, r_credit, r_dqm) = told(flow.on(&cx(now), &mut (), &arrival(mlcc, int.stack())).grant);
+            let (now_credit, r_credit, r_dqm) = granted(flow.on(&cx(now), &mut (), &arrival(mlcc, int.stack())).grant);
 
-            // R_credit: HPCC's law, committed by rounds.
+            // R_credit: HPCC's law, applied at the end of a round.
             let before_law = before.0;
             let mut allowed = vec![if over { hpcc::rise(&c, before_law) } else { before_law }];
-            if let Some((heard, last)) = &last
-                && now as f64 - heard <= 4.0 * f64::from(T)
+            if let Some((last_at, last)) = &last
+                && now as f64 - last_at <= 4.0 * f64::from(T)
                 && let Some(u) = hpcc::inflight(&c, before_law.u, &last.records, &links.records)
             {
                 let s = hpcc::Sender { u, ..before_law };
@@ -224,11 +224,11 @@ fn each_packet_is_that_of_the_equations() {
             let outcome: [Value; 9] = [
                 ("W", after.w, 1.0),
                 ("Wc", after.wc, 1.0),
-                // A hop's share is right to 2.5e-4 of a link.
+                // The utilisation of a hop is right to 2.5e-4 of a link.
                 ("U", after.u, 1e-4),
                 ("incStage", after.inc_stage.into(), 0.0),
                 ("R_credit", r_credit, 1.0 / f64::from(T)),
-                // Where the bound of dw is between two whole packets, either is correct.
+                // Where the bound of dw is between two whole packets, either packet count is correct.
                 ("R_DQM", r_dqm, 1_000.0 / 6e6 / 4.0 + 1e-6),
                 ("alpha R_raw / R_credit", f64::from(flow.gain()) / f64::from(1 << 24), 2e-6),
                 ("token", f64::from(flow.token()) / f64::from(1 << 24), 1e-9),
@@ -249,7 +249,8 @@ fn each_packet_is_that_of_the_equations() {
     assert!(bounded < 60_000, "{bounded} packets with dw at a bound");
 }
 
-/// The queue of one flow at the interconnect switch: filled at the R_DQM of one far round trip ago, drained at 12.5 Gb/s.
+/// The queue of one flow at the interconnect switch: filled at the R_DQM of one far round trip ago, and drained at R_credit,
+/// 12.5 Gb/s.
 struct Plant {
     queue: f64,
     under_way: VecDeque<f64>,
@@ -269,7 +270,7 @@ impl Plant {
     }
 }
 
-/// MLCC 4.3 and Fig. 9: from 40 MB on, the machine's queue and that of the equations settle around 1 ms of R_credit.
+/// MLCC 4.3 and Fig. 9: from 40 MB, the machine's queue and that of the equations settle around the data of 1 ms at R_credit.
 #[test]
 fn a_free_run_regulates_the_queue_as_the_equations_do() {
     let link = link(25);
@@ -284,22 +285,22 @@ fn a_free_run_regulates_the_queue_as_the_equations_do() {
         let hop = Hop { mbps: 25_000, flags: 0, clock, sent: clock / 64 * 25 / 8, queue: 0 };
         let int = IntStackBuilder::new(IntLayout::Wide, 1).with([hop]);
         let data = MlccData { credit, queue: Bytes::ZERO };
-        credit = told(flow.on(&cx(now), &mut (), &arrival(Some(data), int.stack())).grant).0;
+        credit = granted(flow.on(&cx(now), &mut (), &arrival(Some(data), int.stack())).grant).0;
         history.push(per_ns(flow.advised_rate()));
     }
     let release = per_ns(flow.release());
     let credits = [release; 5];
     let (mut dw, mut token, mut gain) = (f64::from(flow.dw()), 0.0, 0.5);
-    let (mut mine, mut ideal) = (Plant::new(dqm.line), Plant::new(dqm.line));
+    let (mut machine, mut ideal) = (Plant::new(dqm.line), Plant::new(dqm.line));
     let mut sums = [0.0_f64; 2];
     for round in 0..25_000 {
         now += u64::from(T);
-        for packet in 0..mine.round(release).max(1) {
+        for packet in 0..machine.round(release).max(1) {
             let c_d = if packet == 0 { credit } else { 0 };
-            let data = MlccData { credit: c_d, queue: Bytes::new(mine.queue as u32) };
-            credit = told(flow.on(&cx(now), &mut (), &arrival(Some(data), IntStack::NONE)).grant).0;
+            let data = MlccData { credit: c_d, queue: Bytes::new(machine.queue as u32) };
+            credit = granted(flow.on(&cx(now), &mut (), &arrival(Some(data), IntStack::NONE)).grant).0;
         }
-        mine.under_way.push_back(per_ns(flow.advised_rate()));
+        machine.under_way.push_back(per_ns(flow.advised_rate()));
         for packet in 0..ideal.round(release).max(1) {
             if packet == 0 {
                 gain = dqm.gain(dqm.d_pre(dqm.r_pre(&history), &credits, ideal.queue));
@@ -311,10 +312,10 @@ fn a_free_run_regulates_the_queue_as_the_equations_do() {
         }
         ideal.under_way.push_back(*history.last().unwrap());
         if round >= 10_000 {
-            sums = [sums[0] + mine.queue / 15e3, sums[1] + ideal.queue / 15e3];
+            sums = [sums[0] + machine.queue / 15e3, sums[1] + ideal.queue / 15e3];
         }
     }
-    let [mine, ideal] = sums;
-    assert!((1.35e6..1.7e6).contains(&mine), "{mine}");
-    assert!((mine - ideal).abs() < 1e5, "{mine}, the equations {ideal}");
+    let [machine, ideal] = sums;
+    assert!((1.35e6..1.7e6).contains(&machine), "{machine}");
+    assert!((machine - ideal).abs() < 1e5, "{machine}, the equations {ideal}");
 }

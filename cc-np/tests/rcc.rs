@@ -1,4 +1,4 @@
-//! RCC's notification points against Algorithm 1 and the counts of section III in double precision, packet by packet.
+//! RCC's notification points compared with Algorithm 1 and the counts of section III in double precision, packet by packet.
 
 #[allow(unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/rcc_equations/mod.rs"]
@@ -19,21 +19,21 @@ const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064
 const ROUND: f64 = 12_000.0;
 const BDP: f64 = 150_000.0;
 
-/// Length of an epoch: the least power of two, in nanoseconds, of which fourteen are at least 16 round trips.
-const SPELL: u64 = 16_384;
+/// Length of an epoch in nanoseconds: the least power of two for which 14 epochs are at least 16 round trips.
+const EPOCH: u64 = 16_384;
 
 /// N and B_R of a port as in III-C and III-D: the flows with a message under way, and the bytes of the last round.
 #[derive(Debug, Default)]
-struct Census {
-    /// With the epoch of the last packet, as of the end of the last round.
+struct ActiveFlows {
+    /// By flow, the epoch of its last packet, as known at the end of the last round.
     active: BTreeMap<usize, u64>,
-    spell: u64,
+    epoch: u64,
     began: f64,
     bytes: f64,
     share: f64,
 }
 
-impl Census {
+impl ActiveFlows {
     fn receives(&mut self, now: f64, bytes: f64) {
         if now >= self.began + 2.0 * ROUND {
             (self.share, self.began, self.bytes) = (0.0, now, 0.0);
@@ -41,17 +41,17 @@ impl Census {
             (self.share, self.began, self.bytes) = (self.bytes / BDP, self.began + ROUND, 0.0);
         }
         if self.bytes == 0.0 {
-            self.spell = now as u64 / SPELL;
+            self.epoch = now as u64 / EPOCH;
         }
         self.bytes += bytes + 24.0; // preamble, check sequence and gap of IEEE 802.3
     }
 
     /// Counts a packet of this flow, after removing flows whose last packet is 16 epochs old. Returns whether it begins a
     /// message.
-    fn hears(&mut self, flow: usize) -> bool {
-        let spell = self.spell;
-        self.active.retain(|_, last| spell - *last < 16);
-        self.active.insert(flow, spell).is_none()
+    fn count_packet(&mut self, flow: usize) -> bool {
+        let epoch = self.epoch;
+        self.active.retain(|_, last| epoch - *last < 16);
+        self.active.insert(flow, epoch).is_none()
     }
 
     fn n(&self) -> f64 {
@@ -59,8 +59,8 @@ impl Census {
     }
 }
 
-/// Packets of some flows at a port that is full, or not, for a while; messages begin and end, lose their ends, and are given
-/// up.
+/// Packets of some flows at a port that is full at some times and not at others; messages begin and end, lose their first or
+/// last packets, and are abandoned.
 struct Traffic {
     random: SplitMix,
     now: u64,
@@ -82,7 +82,7 @@ impl Traffic {
         }
         let flow = random.within(0..=self.base.len() as u32 - 1) as usize;
         if random.within(0..=3_000) == 0 {
-            // Another path, or a step of the sender's clock.
+            // Another path, or a jump of the sender's clock.
             self.base[flow] = random.draw() as u32;
         }
         self.now += match random.within(0..=9_999) {
@@ -115,7 +115,7 @@ impl Traffic {
     }
 }
 
-fn told(grant: Grant) -> (f64, f64, f64) {
+fn granted(grant: Grant) -> (f64, f64, f64) {
     match grant {
         Grant::Rcc { window, flows, utilisation } => {
             (window.get().into(), flows.into(), f64::from(utilisation) / 65_536.0)
@@ -124,7 +124,7 @@ fn told(grant: Grant) -> (f64, f64, f64) {
     }
 }
 
-/// The numbers of the presets, independently of the library; the last has the paper's U.
+/// The numbers of the presets, independently of the library; the last is without anti-windup, as in the paper.
 fn presets() -> [(RccSettings, Constants); 3] {
     let iv = Constants {
         k_p: 16.0,
@@ -153,7 +153,7 @@ fn decoded(machine: &Rcc, before: &Flow) -> Flow {
     }
 }
 
-fn numbers(flow: &Flow, active_flows: &Census) -> Vec<f64> {
+fn numbers(flow: &Flow, active_flows: &ActiveFlows) -> Vec<f64> {
     // The number of samples matters only until PID control begins.
     let over = if flow.controlled { 0.0 } else { flow.over.into() };
     vec![
@@ -167,12 +167,12 @@ fn numbers(flow: &Flow, active_flows: &Census) -> Vec<f64> {
 }
 
 #[test]
-fn every_packet_gets_the_window_that_the_equations_give() {
+fn every_packet_gets_the_window_of_the_equations() {
     const FLOWS: usize = 5;
     for (seed, (settings, c)) in (1..).zip(presets()) {
         let params = Rcc::check(&settings, &LINK).unwrap();
         let (mut traffic, mut tolerance) = (Traffic::new(seed, FLOWS), Tolerance::default());
-        let (mut shared, mut active_flows) = (Rcc::SHARED, Census::default());
+        let (mut shared, mut active_flows) = (Rcc::SHARED, ActiveFlows::default());
         let none = Flow { window: 0.0, u: 0.0, error: None, over: 0, controlled: false, began: 0.0, due: 0.0 };
         let (mut machines, mut flows) = ([Rcc::ZEROED; FLOWS], [none; FLOWS]);
         let (mut delays, mut updates) = (vec![Delays::default(); FLOWS], 0);
@@ -190,12 +190,12 @@ fn every_packet_gets_the_window_that_the_equations_give() {
             }
             let mut before = decoded(&machines[index], &flows[index]);
             active_flows.receives(now, arrival.bytes.get().into());
-            if active_flows.hears(index) {
+            if active_flows.count_packet(index) {
                 before.begins(now);
             }
             let (delays, machine) = (&mut delays[index], &mut machines[index]);
             let waited = arrival.one_way().and_then(|delay| {
-                // Delays are modulo 2^32 ns: takes the value nearest to the least delay.
+                // Delays are modulo 2^32 ns: the value nearest to the least delay is used.
                 let delay = f64::from(delay.get());
                 let near = delays
                     .least()
@@ -205,7 +205,7 @@ fn every_packet_gets_the_window_that_the_equations_give() {
             let fair = (BDP / active_flows.n()).floor(); // whole bytes
             let allowed = before.receives(&c, now, waited, active_flows.share, fair);
 
-            let (window, n, in_use) = told(machine.on(&cx, &mut shared, &arrival).grant);
+            let (window, n, in_use) = granted(machine.on(&cx, &mut shared, &arrival).grant);
             // After the end of a message only its window can be compared.
             let mut after = decoded(machine, &before);
             if arrival.last {
@@ -242,20 +242,20 @@ fn every_packet_gets_the_window_that_the_equations_give() {
 }
 
 #[test]
-fn the_sender_is_told_n_and_b_r() {
+fn acknowledgements_of_the_sender_variant_carry_n_and_b_r() {
     const FLOWS: usize = 9;
     let params = RccSender::check(&RCC_IV, &LINK).unwrap();
     let (mut traffic, mut tolerance) = (Traffic::new(4, FLOWS), Tolerance::default());
-    let (mut shared, mut active_flows) = (RccSender::SHARED, Census::default());
+    let (mut shared, mut active_flows) = (RccSender::SHARED, ActiveFlows::default());
     let mut machines: [Option<RccSender>; FLOWS] = [None; FLOWS];
     for step in 0..150_000 {
         let (index, arrival) = traffic.next(step);
         let cx = Cx { now: traffic.instant(), link: &LINK, params: &params };
         active_flows.receives(traffic.now as f64, arrival.bytes.get().into());
-        active_flows.hears(index);
+        active_flows.count_packet(index);
         let local = Some(Qpn::new(index as u32));
         let machine = machines[index].get_or_insert_with(|| RccSender::open(&cx, &mut shared, local));
-        let (_, n, in_use) = told(machine.on(&cx, &mut shared, &arrival).grant);
+        let (_, n, in_use) = granted(machine.on(&cx, &mut shared, &arrival).grant);
         let outcome = [("N", n, 0.0), ("B_R", in_use, 1.0 / 65_536.0)];
         tolerance.assert(&arrival, &outcome, &[vec![active_flows.n(), active_flows.share.min(65_535.0 / 65_536.0)]]);
         if arrival.last {

@@ -1,4 +1,4 @@
-//! Any words are a legal state of every notification point, both of a flow and shared: no event makes it panic, and a state
+//! Any words are a valid state of every notification point, both of a flow and shared: no event causes a panic, and a state
 //! that is restored from its snapshot is unchanged.
 
 use cc_core::snapshot::Words;
@@ -96,7 +96,7 @@ fn assert_restored<S: State + Copy + PartialEq + std::fmt::Debug>(state: &S, nam
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_024))]
     #[test]
-    fn any_words_are_a_state_that_goes_out_and_in_unchanged(
+    fn any_words_are_a_state_that_is_restored_unchanged(
         words in prop::collection::vec(any::<u32>(), 2 * WORDS),
         operations in prop::collection::vec(operation(), 1..24),
     ) {

@@ -21,13 +21,13 @@ struct Sent {
     period: u32,
 }
 
-/// A port on which flow n has the local queue pair n and the remote queue pair n + 0x80_0000.
+/// A port on which flow n has the local queue pair n and the remote queue pair n + 0x80_0000; time is advanced by the test.
 struct Bench<const SETS: usize, const WAYS: usize> {
     engine: Box<NpEngine<DcqcnPlus, SETS, WAYS>>,
     ring: Ring,
     now: u64,
     /// When the engine was last called.
-    called: u64,
+    last_call: u64,
 }
 
 fn frame(local: u32, ecn: Ecn, opcode: u8) -> Vec<u8> {
@@ -59,7 +59,7 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
             engine: Box::new(NpEngine::new(Instant::from_nanos(now), LINK, params)),
             ring: Ring::new(128),
             now,
-            called: now,
+            last_call: now,
         }
     }
 
@@ -69,12 +69,12 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
         let data = frame(local, ecn, opcode::SEND_MIDDLE);
         self.ring.paths.insert(local, (data.clone(), remote(local)));
         let rx = RxMeta::new(now.stamp(), Some(remote(local)));
-        self.called = self.now;
+        self.last_call = self.now;
         self.engine.arrival(now, &Roce::of(&data).unwrap(), rx, &mut self.ring)
     }
 
     fn wake(&mut self) -> CnpOutcome {
-        self.called = self.now;
+        self.last_call = self.now;
         self.engine.wake(Instant::from_nanos(self.now), &mut self.ring)
     }
 
@@ -94,7 +94,7 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
     }
 
     fn next_wake(&self) -> u64 {
-        self.called + u64::from(self.engine.next_wake().get())
+        self.last_call + u64::from(self.engine.next_wake().get())
     }
 
     /// The CNPs sent since the last call.
@@ -118,7 +118,7 @@ fn paper<const SETS: usize, const WAYS: usize>() -> Bench<SETS, WAYS> {
 }
 
 #[test]
-fn of_540_flows_each_is_notified_every_540_us_and_told_so() {
+fn of_540_flows_each_is_notified_every_540_us_with_a_tau_of_540_us() {
     let mut bench = paper::<256, 4>();
     let start = bench.now;
     for round in 0..4 {
@@ -139,7 +139,7 @@ fn of_540_flows_each_is_notified_every_540_us_and_told_so() {
 }
 
 #[test]
-fn ten_thousand_flows_fit_in_eighty_kilobytes_and_a_bit_each() {
+fn ten_thousand_flows_fit_in_8_bytes_each_plus_one_bit_per_record() {
     // VI-D: 1 KB for each 125 flows.
     type Full = RoundRobinTable<DcqcnPlus, 2048, 8>;
     assert!(size_of::<Full>() <= 16_384 * 8 + 2_048 + 32);
@@ -171,7 +171,7 @@ fn a_single_flow_is_notified_at_once_and_then_no_more_than_every_45_us() {
 }
 
 #[test]
-fn a_flow_leaves_when_it_was_unmarked_in_three_turns_and_its_last_cnp_is_100_us_old() {
+fn a_flow_is_removed_when_it_was_unmarked_in_three_slots_and_its_last_cnp_is_100_us_old() {
     let mut bench = paper::<16, 4>();
     let start = bench.now;
     bench.arrive(7, Ecn::Ce);
@@ -206,7 +206,7 @@ fn only_ce_lists_a_flow_a8() {
 }
 
 #[test]
-fn however_many_marks_come_there_is_one_cnp_in_a_turn() {
+fn at_most_one_cnp_is_sent_in_a_slot_however_many_packets_are_marked() {
     let mut bench = paper::<16, 4>();
     let start = bench.now;
     let mut sent = 0;
@@ -219,7 +219,7 @@ fn however_many_marks_come_there_is_one_cnp_in_a_turn() {
 
 #[test]
 fn flows_beyond_the_list_share_a_cnp_in_50_us_and_count_in_l() {
-    // Room for eight, and twenty flows.
+    // The list has room for eight of the twenty flows.
     let mut bench = paper::<2, 4>();
     let start = bench.now;
     let mut direct = Vec::new();
@@ -238,7 +238,7 @@ fn flows_beyond_the_list_share_a_cnp_in_50_us_and_count_in_l() {
     for pair in direct.windows(2) {
         assert!(pair[1].now - pair[0].now >= 50_000);
     }
-    // All twenty but for those whose residues of 64 are the same.
+    // l is the number of all twenty flows, less those that have the same one of the 64 residues as another.
     for cnp in listed.iter().skip(60) {
         assert!((16_000..=20_000).contains(&cnp.period), "{cnp:?}");
     }
@@ -247,7 +247,7 @@ fn flows_beyond_the_list_share_a_cnp_in_50_us_and_count_in_l() {
 }
 
 #[test]
-fn l_forgets_flows_beyond_the_list_after_a_round_without_them() {
+fn l_no_longer_counts_flows_beyond_the_list_after_a_round_without_them() {
     let mut bench = paper::<1, 4>();
     let start = bench.now;
     for flow in 0..7 {
@@ -259,7 +259,7 @@ fn l_forgets_flows_beyond_the_list_after_a_round_without_them() {
 }
 
 #[test]
-fn a_full_list_refuses_one_more_without_side_effect_and_takes_it_when_one_has_left_f7() {
+fn a_full_list_refuses_a_flow_without_side_effect_and_takes_it_when_another_was_removed_f7() {
     let mut bench = paper::<1, 8>();
     let mut random = 7_u32;
     let mut on_list: Vec<u32> = (0..8).collect();
@@ -270,8 +270,8 @@ fn a_full_list_refuses_one_more_without_side_effect_and_takes_it_when_one_has_le
         bench.arrive(round, Ecn::Ce);
         assert_eq!((bench.engine.live_flows(), bench.engine.shared().listed()), (8, 8));
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let leaver = on_list[(random >> 29) as usize];
-        bench.engine.forget(Qpn::new(leaver));
+        let removed = on_list[(random >> 29) as usize];
+        bench.engine.forget(Qpn::new(removed));
         assert_eq!((bench.engine.live_flows(), bench.engine.shared().listed()), (7, 7));
         bench.arrive(round, Ecn::Ce);
         assert_eq!(bench.engine.live_flows(), 8);
@@ -284,7 +284,7 @@ fn a_full_list_refuses_one_more_without_side_effect_and_takes_it_when_one_has_le
 }
 
 #[test]
-fn a_queue_pair_of_an_old_number_starts_afresh_f5() {
+fn a_queue_pair_of_an_old_number_starts_with_a_new_record_f5() {
     let mut bench = paper::<16, 4>();
     let start = bench.now;
     bench.arrive(7, Ecn::Ce);
@@ -316,7 +316,7 @@ fn a_cnp_that_finds_the_ring_full_stays_due() {
 }
 
 #[test]
-fn a_flow_whose_far_end_nobody_knows_leaves_and_is_counted() {
+fn a_flow_whose_sender_s_address_is_not_known_is_removed_and_counted() {
     let mut bench = paper::<16, 4>();
     bench.arrive(7, Ecn::Ce);
     bench.ring.paths.remove(&7);
@@ -326,7 +326,7 @@ fn a_flow_whose_far_end_nobody_knows_leaves_and_is_counted() {
 }
 
 #[test]
-fn turns_that_are_missed_are_lost_and_wakes_too_many_change_nothing() {
+fn slots_that_a_late_wake_misses_are_skipped_and_additional_wakes_do_nothing() {
     let mut bench = paper::<16, 4>();
     let start = bench.now;
     for flow in 0..10 {
@@ -358,25 +358,25 @@ fn ports_have_their_own_lists_and_settings_a16() {
 }
 
 #[test]
-fn datagrams_share_one_interval_and_go_back_at_once() {
+fn datagrams_share_one_interval_and_their_cnps_are_sent_at_once() {
     let mut bench = paper::<16, 4>();
-    let mut answered = Vec::new();
+    let mut notified = Vec::new();
     for step in 0..200_u64 {
         bench.now = 1_000_000_000 + step * 1_000;
         let data = frame(0x11, Ecn::Ce, opcode::UD_SEND_ONLY);
         let now = Instant::from_nanos(bench.now);
         let rx = RxMeta::new(now.stamp(), None);
         if bench.engine.arrival(now, &Roce::of(&data).unwrap(), rx, &mut bench.ring).cnp == CnpOutcome::Sent {
-            answered.push(step);
+            notified.push(step);
         }
     }
-    assert_eq!(answered.len(), 4, "{answered:?}");
+    assert_eq!(notified.len(), 4, "{notified:?}");
     assert_eq!(bench.engine.live_flows(), 0);
 }
 
 #[test]
-fn an_old_cnp_does_not_come_back_when_units_wrap() {
-    // 2^20 units of 1,024 ns, with a slot of the flow in each half. It is marked, but no CNP can be sent.
+fn an_old_cnp_has_no_effect_after_the_20_bit_time_wraps() {
+    // 2^20 units of 1,024 ns pass, and the flow has a slot in each quarter of them. It is marked, but the ring is full.
     let mut bench = paper::<16, 4>();
     let start = bench.now;
     bench.arrive(7, Ecn::Ce);
@@ -405,7 +405,7 @@ fn tos_bytes_and_intervals_out_of_range_are_refused_a19() {
 }
 
 #[test]
-fn every_row_can_be_met() {
+fn every_transition_is_reached() {
     let mut bench = paper::<1, 4>();
     for step in 0..3_000_u32 {
         if step % 1_000 < 200 {
@@ -434,24 +434,24 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// With room for all flows and punctual wakes: a CNP is sent for a flow that was marked since its last one, at the earliest
-    /// 45 us after that, at the latest two rounds after both the 45 us and the mark; never two in a slot; and it carries
-    /// l * delta.
+    /// With room for all flows and punctual wakes: a CNP is sent only for a flow that was marked since its last one, at the
+    /// earliest 45 us after that one, and at the latest two rounds after both the end of the 45 us and the mark; at most one is
+    /// sent in a slot; and each carries l * delta.
     #[test]
     fn the_list_does_what_the_paper_says(steps in steps(), start in prop::sample::select(&[0_u64, 0xffff_ff00, 1 << 52][..])) {
         let mut bench = Bench::<16, 4>::new(&PAPER.values, start);
-        let mut waiting: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut marked_at: BTreeMap<u32, u64> = BTreeMap::new();
         let mut last: BTreeMap<u32, u64> = BTreeMap::new();
         let mut last_slot = None;
         for step in steps {
             match step {
                 Step::Marked(flow) => {
                     bench.arrive(flow, Ecn::Ce);
-                    waiting.entry(flow).or_insert(bench.now);
+                    marked_at.entry(flow).or_insert(bench.now);
                 }
                 Step::Forget(flow) => {
                     bench.engine.forget(Qpn::new(flow));
-                    waiting.remove(&flow);
+                    marked_at.remove(&flow);
                     last.remove(&flow);
                 }
                 Step::Wait(wait) => {
@@ -461,9 +461,9 @@ proptest! {
                         let l = bench.engine.shared().l();
                         bench.wake();
                         for cnp in bench.take() {
-                            let marked = waiting.remove(&cnp.to);
-                            prop_assert!(marked.is_some(), "{cnp:?}: not marked");
-                            let from = last.get(&cnp.to).map_or(0, |last| last + 48_000).max(marked.unwrap());
+                            let since = marked_at.remove(&cnp.to);
+                            prop_assert!(since.is_some(), "{cnp:?}: not marked");
+                            let from = last.get(&cnp.to).map_or(0, |last| last + 48_000).max(since.unwrap());
                             prop_assert!(cnp.now <= from + 2 * 24_000, "{cnp:?}: due at {from}");
                             let before = last.insert(cnp.to, cnp.now);
                             prop_assert!(before.is_none_or(|before| cnp.now - before >= 45_000), "{cnp:?}, {before:?}");
@@ -476,7 +476,7 @@ proptest! {
             }
             let listed = bench.engine.shared().listed();
             prop_assert_eq!(listed, bench.engine.live_flows());
-            prop_assert!(listed as usize >= waiting.len());
+            prop_assert!(listed as usize >= marked_at.len());
             prop_assert_eq!(bench.engine.shared().l(), listed);
         }
     }

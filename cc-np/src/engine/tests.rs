@@ -73,7 +73,7 @@ fn bytes(frame: &Frame<'_>) -> Vec<u8> {
 }
 
 /// Metadata of a frame whose sender's queue pair number is not known.
-const STRANGER: RxMeta = RxMeta::new(Stamp::from_bits(0), None);
+const UNKNOWN_SENDER: RxMeta = RxMeta::new(Stamp::from_bits(0), None);
 
 fn from(remote: u32) -> RxMeta {
     RxMeta::new(Stamp::from_bits(0), Some(Qpn::new(remote)))
@@ -92,7 +92,7 @@ fn arrive<const SETS: usize, const WAYS: usize>(
     engine.arrival(Instant::from_nanos(now), &Roce::of(&frame).unwrap(), from(qpn + 1), tx).cnp
 }
 
-/// The same, marked and with room in the transmit ring. Returns whether a CNP is sent.
+/// The same, marked with CE and with room in the transmit ring. Returns whether a CNP is sent.
 fn marked<const SETS: usize, const WAYS: usize>(engine: &mut Np<SETS, WAYS>, now: u64, qpn: u32) -> bool {
     arrive(engine, now, SEND_MIDDLE, qpn, Ecn::Ce, &mut Ring::new(128)) == CnpOutcome::Sent
 }
@@ -112,7 +112,7 @@ fn adds_up(counters: &NpCounters) -> bool {
 }
 
 #[test]
-fn a_marked_packet_is_answered_with_a_whole_cnp() {
+fn a_marked_packet_causes_a_complete_cnp() {
     let tag = Tag { priority: 3, vid: 100, ..Tag::default() };
     let tags = [tag.to_bytes()];
     let tags = Tags::new(&tags).unwrap();
@@ -159,7 +159,7 @@ fn cnp_dscp_and_priority_are_those_set() {
 }
 
 #[test]
-fn the_count_of_cnps_is_in_the_reserved_bytes_when_asked_for() {
+fn the_count_of_cnps_is_in_the_reserved_bytes_when_set() {
     let values = DcqcnSettings { cnp_sequence: 1, ..settings("vendor") };
     let mut engine = with::<1, 1>(&values);
     let mut seqs = Vec::new();
@@ -189,16 +189,16 @@ fn an_unmarked_stream_makes_no_cnp_whatever_its_ect() {
 }
 
 #[test]
-fn only_data_is_answered_and_a_read_response_is_data() {
+fn only_data_causes_cnps_and_a_read_response_is_data() {
     let mut engine = engine::<4, 2>("cx4");
     let mut now = 0;
-    let mut answered = |opcode| {
+    let mut notified = |opcode| {
         now += 10_000;
         arrive(&mut engine, now, opcode, 0x11, Ecn::Ce, &mut Ring::new(128)) != CnpOutcome::None
     };
-    assert!(answered(READ_RESPONSE_MIDDLE));
+    assert!(notified(READ_RESPONSE_MIDDLE));
     for opcode in [ACK, READ_REQUEST, opcode::CNP, RD_SEND_ONLY, 0x12, 0x13, 0xff] {
-        assert!(!answered(opcode), "{opcode:#04x}");
+        assert!(!notified(opcode), "{opcode:#04x}");
     }
     let counters = engine.counters();
     assert_eq!((counters.np_ecn_marked_roce_packets, counters.np_cnp_sent, counters.np_ce_ignored), (8, 1, 7));
@@ -225,19 +225,19 @@ fn flows_are_paced_apart() {
 }
 
 #[test]
-fn a_stranger_is_counted_gets_no_record_and_no_interval_runs() {
+fn a_packet_of_an_unknown_sender_is_counted_and_opens_no_record() {
     let mut engine = engine::<1, 1>("paper");
     assert!(marked(&mut engine, 0, 1));
     let data = bytes(&frame(SEND_MIDDLE, 2, Ecn::Ce, V4, Tags::NONE));
     for now in 1..=100 {
         let outcome =
-            engine.arrival(Instant::from_nanos(now), &Roce::of(&data).unwrap(), STRANGER, &mut Ring::new(128));
+            engine.arrival(Instant::from_nanos(now), &Roce::of(&data).unwrap(), UNKNOWN_SENDER, &mut Ring::new(128));
         assert_eq!(outcome.cnp, CnpOutcome::Unaddressed);
     }
     assert!(!marked(&mut engine, 101, 1), "the known flow kept its record");
     assert_eq!(engine.counters().np_cnp_unaddressed, 100);
     assert_eq!(engine.counters().np_flows_evicted, 0);
-    assert!(marked(&mut engine, 102, 2), "bound meanwhile: a CNP at once");
+    assert!(marked(&mut engine, 102, 2), "its sender is known now: a CNP at once");
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn a_full_ring_defers_and_the_cnp_stays_due() {
 }
 
 #[test]
-fn a_deferred_cnp_takes_nothing_from_the_port() {
+fn a_deferred_cnp_takes_no_token_from_the_port() {
     let mut engine = engine::<4, 2>("cx4");
     assert_eq!(arrive(&mut engine, 0, SEND_MIDDLE, 1, Ecn::Ce, &mut Ring::new(0)), CnpOutcome::RingFull);
     assert!(marked(&mut engine, 0, 1));
@@ -270,8 +270,8 @@ fn a_connectx_4_makes_one_cnp_in_a_microsecond() {
 }
 
 #[test]
-fn the_paper_s_incasts_never_meet_the_bound_on_the_port() {
-    // 1,000-byte packets at 40 Gb/s, every one marked, of more flows than the paper ever starts.
+fn the_paper_s_incasts_stay_below_the_bound_on_the_port() {
+    // 1,000-byte packets at 40 Gb/s, one each 200 ns, all marked, of 2,000 flows, more than the paper starts.
     let mut engine = engine::<1024, 4>("paper");
     for packet in 0..50_000 {
         marked(&mut engine, packet * 200, (packet % 2_000) as u32);
@@ -281,17 +281,17 @@ fn the_paper_s_incasts_never_meet_the_bound_on_the_port() {
 }
 
 #[test]
-fn ever_new_flows_cannot_amplify() {
+fn a_new_flow_in_every_packet_stays_within_the_bound_on_the_port() {
     let mut engine = engine::<1, 2>("paper");
-    // Every packet, one each 7 ns, is of another flow.
+    // A packet each 7 ns, every one of a new flow.
     let sent = (0..1_000_000).filter(|&flow| marked(&mut engine, flow * 7, flow as u32)).count();
     assert!(sent as u64 <= 1_000 + 7_000_000 / 100, "{sent} CNPs in 7 ms");
     assert!(adds_up(&engine.counters()));
 }
 
 #[test]
-fn a_forgotten_flow_is_notified_early_never_late() {
-    // Three flows share a set of two records: each packet evicts one.
+fn an_evicted_flow_is_notified_early_never_late() {
+    // Three flows share a set of two records: each packet evicts a record.
     let mut engine = engine::<1, 2>("paper");
     let mut sent = [0; 3];
     for packet in 0..3_000_u64 {
@@ -304,11 +304,11 @@ fn a_forgotten_flow_is_notified_early_never_late() {
 }
 
 #[test]
-fn datagrams_share_one_interval_and_are_answered_to_their_source() {
+fn datagrams_share_one_interval_and_their_cnp_goes_to_their_source() {
     let mut engine = engine::<4, 2>("paper");
     let mut tx = Ring::new(128);
     let data = bytes(&frame(UD_SEND_ONLY, 0x11, Ecn::Ce, V4, Tags::NONE));
-    let outcome = engine.arrival(Instant::from_nanos(0), &Roce::of(&data).unwrap(), STRANGER, &mut tx);
+    let outcome = engine.arrival(Instant::from_nanos(0), &Roce::of(&data).unwrap(), UNKNOWN_SENDER, &mut tx);
     assert_eq!(outcome.cnp, CnpOutcome::Sent);
     assert_eq!(Roce::of(tx.frame()).unwrap().bth.dest_qp, Qpn::new(0x00_0d00));
     assert_eq!(engine.live_flows(), 0);
@@ -354,7 +354,7 @@ fn new_parameters_keep_the_records() {
 }
 
 #[test]
-fn a_new_queue_pair_of_an_old_number_starts_afresh() {
+fn a_new_queue_pair_of_an_old_number_starts_with_a_new_record() {
     let mut engine = engine::<4, 2>("paper");
     assert!(marked(&mut engine, 0, 1));
     engine.forget(Qpn::new(1));
@@ -362,26 +362,26 @@ fn a_new_queue_pair_of_an_old_number_starts_afresh() {
 }
 
 #[test]
-fn stamps_that_wrap_hold_no_cnp_back() {
+fn stamps_that_wrap_delay_no_cnp() {
     for opcode in [SEND_MIDDLE, UD_SEND_ONLY] {
         let mut engine = engine::<4, 2>("paper");
         let wrap = 1 << 32;
-        let answered = |engine: &mut Np<4, 2>, now| {
+        let notified = |engine: &mut Np<4, 2>, now| {
             arrive(engine, now, opcode, 1, Ecn::Ce, &mut Ring::new(128)) == CnpOutcome::Sent
         };
-        assert!(answered(&mut engine, 0));
+        assert!(notified(&mut engine, 0));
         for second in 1..=4 {
             idle(&mut engine, Instant::from_nanos(second * 1_000_000_000));
         }
-        assert!(answered(&mut engine, wrap + 1), "{opcode:#04x}");
-        assert!(!answered(&mut engine, wrap + 50_000));
-        assert!(answered(&mut engine, wrap + 50_001));
+        assert!(notified(&mut engine, wrap + 1), "{opcode:#04x}");
+        assert!(!notified(&mut engine, wrap + 50_000));
+        assert!(notified(&mut engine, wrap + 50_001));
         assert_eq!(engine.counters().np_clock_jumps_forward, 0);
     }
 }
 
 #[test]
-fn a_record_dies_when_it_means_nothing_any_more() {
+fn a_record_is_removed_after_its_idle_timeout() {
     let mut engine = engine::<64, 4>("paper");
     let flows = (0..100).filter(|&flow| marked(&mut engine, 0, flow)).count();
     assert_eq!((flows, engine.live_flows()), (100, 100));
@@ -407,7 +407,7 @@ fn a_clock_step_is_not_time_that_passed() {
     assert_eq!((counters.np_clock_jumps_forward, counters.np_clock_jumps_back), (1, 1));
 }
 
-/// A reliable data packet with the sender's clock in it, and telemetry.
+/// A data packet with the sender's time stamp and telemetry.
 fn stamped(opcode: u8, qpn: u32, psn: u32, ecn: Ecn, ack_request: bool) -> Vec<u8> {
     static AREA: [u8; 32] = [0x5a; 32];
     let head = frame(opcode, qpn, ecn, V4, Tags::NONE);
@@ -433,7 +433,7 @@ fn acknowledgement(engine: &mut Echoing, data: &[u8], tx: &mut Ring) -> ArrivalO
 }
 
 #[test]
-fn an_acknowledgement_brings_back_the_mark_the_time_and_the_telemetry() {
+fn an_acknowledgement_carries_the_mark_the_time_stamp_and_the_telemetry() {
     let mut engine = echoing(&BINARY);
     let mut tx = Ring::new(354);
     let data = stamped(SEND_MIDDLE, 1, 41, Ecn::Ce, false);
@@ -459,7 +459,7 @@ fn an_acknowledgement_brings_back_the_mark_the_time_and_the_telemetry() {
 }
 
 #[test]
-fn only_requests_of_reliable_connections_that_ask_or_end_a_message_are_acknowledged() {
+fn data_of_reliable_connections_is_acknowledged_if_it_requests_that_or_ends_a_message() {
     let mut engine = echoing(&BINARY);
     for (opcode, ack_request, expected) in [
         (SEND_MIDDLE, false, false),
@@ -486,7 +486,7 @@ fn only_requests_of_reliable_connections_that_ask_or_end_a_message_are_acknowled
 }
 
 #[test]
-fn an_acknowledgement_that_finds_the_ring_full_is_counted_and_its_mark_waits() {
+fn an_acknowledgement_that_finds_the_ring_full_is_counted_and_its_mark_is_kept() {
     let mut engine = echoing(&BINARY);
     let data = stamped(opcode::SEND_ONLY, 1, 7, Ecn::Ce, true);
     for room in [0, 100] {
@@ -497,8 +497,8 @@ fn an_acknowledgement_that_finds_the_ring_full_is_counted_and_its_mark_waits() {
     assert_eq!(Roce::of(tx.frame()).unwrap().echo(), Mark::Congested);
     let counters = engine.counters();
     assert_eq!((counters.np_acks_dropped, counters.np_acks_sent), (2, 1));
-    let stranger = RxMeta { msn: Some(1), ..STRANGER };
-    let outcome = engine.arrival(Instant::from_nanos(0xffff_2000), &Roce::of(&data).unwrap(), stranger, &mut tx);
+    let unknown = RxMeta { msn: Some(1), ..UNKNOWN_SENDER };
+    let outcome = engine.arrival(Instant::from_nanos(0xffff_2000), &Roce::of(&data).unwrap(), unknown, &mut tx);
     assert_eq!((outcome.cnp, outcome.ack), (CnpOutcome::Unaddressed, AckOutcome::Unaddressed));
     assert_eq!(engine.counters().np_acks_unaddressed, 1);
 }
@@ -532,7 +532,7 @@ fn marks_of_an_old_queue_pair_are_not_echoed_to_a_new_one_f5() {
 }
 
 #[test]
-fn a_record_that_was_put_in_decides_the_next_acknowledgement() {
+fn an_injected_record_decides_the_next_acknowledgement() {
     let mut engine = echoing(&BINARY);
     let mut tx = Ring::new(354);
     let local = Qpn::new(7);
@@ -545,9 +545,9 @@ fn a_record_that_was_put_in_decides_the_next_acknowledgement() {
     assert_eq!(engine.snapshot(local), Some(EchoSnapshot { mark: Mark::None }));
 }
 
-/// A record that contains its key stays the record of that flow.
+/// A record that contains its key can be replaced by one with the same key only.
 #[test]
-fn a_record_of_another_flow_is_not_put_in() {
+fn a_record_of_another_flow_is_not_injected() {
     let params = DcqcnPlus::check(&PAPER.values, &LINK).unwrap();
     let mut engine = NpEngine::<DcqcnPlus, 4, 2>::new(Instant::from_nanos(0), LINK, params);
     let Common { params, shared, .. } = &mut engine.common;
@@ -562,7 +562,7 @@ fn a_record_of_another_flow_is_not_put_in() {
     assert_eq!(engine.shared().l(), 4);
 }
 
-/// A machine that counts its flows, and takes every packet.
+/// A machine that counts its flows, and processes every packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct ActiveFlowCounter;
 
@@ -602,7 +602,7 @@ impl NotificationPoint for ActiveFlowCounter {
     type Shared = Count;
     type Flows<SETS: Storage, const WAYS: usize> = SetAssocTableIn<Self, SETS, WAYS>;
 
-    const NAME: &'static str = "census";
+    const NAME: &'static str = "active_flow_counter";
     const PRESETS: &'static [Preset<EchoSettings>] = &[BINARY];
     const SHARED: Count = Count(0);
     const TRANSITIONS: &'static [&'static str] = &["any, any: nothing"];
@@ -644,7 +644,7 @@ impl NotificationPoint for ActiveFlowCounter {
 }
 
 #[test]
-fn a_flow_that_falls_silent_is_forgotten_within_a_second_while_others_go_on() {
+fn an_idle_flow_is_removed_within_a_second_while_another_is_active() {
     let params = CnpPolicy::new(CnpMarking::default(), Nanos::ZERO, 1);
     let mut engine = NpEngine::<ActiveFlowCounter, 64, 4>::new(Instant::from_nanos(0), LINK, params);
     for qpn in 0..100 {
@@ -679,9 +679,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// A machine is called for every record that is opened, and for every one that is evicted, expires, or is forgotten.
+    /// A machine is called for every record that is opened, and for every one that is removed: evicted, expired, or with its
+    /// queue pair.
     #[test]
-    fn what_flows_have_in_common_knows_how_many_there_are(
+    fn the_shared_state_counts_the_records_exactly(
         steps in steps(),
         forget in prop::collection::vec(any::<bool>(), 300),
     ) {
@@ -699,8 +700,8 @@ proptest! {
         }
     }
 
-    /// With room for every flow and no bound on the port, CNPs are exactly those of the paper's rule, applied to a
-    /// list without limits.
+    /// With room for every flow and no bound on the port, CNPs are exactly those of the paper's rule, applied to an unbounded
+    /// map of flows.
     #[test]
     fn the_engine_equals_the_rule(steps in steps(), n in 0..100_u32) {
         let values = DcqcnSettings { min_time_between_cnps: n, cnp_port_interval: 0, ..settings("paper") };
@@ -711,7 +712,7 @@ proptest! {
             now += step.gap;
             let data = bytes(&frame(step.opcode, step.qpn, Ecn::from_bits(step.ecn), V4, Tags::NONE));
             let packet = Roce::of(&data).unwrap();
-            let rx = if step.known { from(0xd2) } else { STRANGER };
+            let rx = if step.known { from(0xd2) } else { UNKNOWN_SENDER };
             let mut tx = Ring::new(step.room);
             let cnp = engine.arrival(Instant::from_nanos(now), &packet, rx, &mut tx).cnp;
             prop_assert!(tx.sent.iter().all(|frame| frame.len() == 74));
@@ -739,7 +740,7 @@ proptest! {
 
     /// For any packets: no panic, every marked packet is counted once, and the port's bound on CNPs holds.
     #[test]
-    fn the_engine_survives_damaged_frames_and_any_clock(
+    fn damaged_frames_and_any_clock_cause_no_panic_and_no_miscount(
         steps in prop::collection::vec((any::<u64>(), steps(), any::<(u16, u8)>()), 1..8),
         preset in 0..3_usize,
     ) {
@@ -753,7 +754,7 @@ proptest! {
                 let at = usize::from(at) % data.len();
                 data[at] ^= flip;
                 let Ok(Parsed::Roce(packet)) = wire::parse(&data, data.len()) else { continue };
-                let rx = if step.known { from(step.qpn) } else { STRANGER };
+                let rx = if step.known { from(step.qpn) } else { UNKNOWN_SENDER };
                 let mut tx = Ring::new(step.room);
                 let outcome = engine.arrival(Instant::from_nanos(now), &packet, rx, &mut tx);
                 prop_assert_eq!(outcome.cnp == CnpOutcome::Sent, tx.sent.len() == 1);

@@ -1,4 +1,4 @@
-//! The rates R_DQM that were sent to a sender in the last round trip between the datacentres, kept as sums.
+//! The history of the rates R_DQM that were sent to a sender in the last round trip between the datacentres, kept as sums.
 
 use cc_core::math::{Reciprocal, div_bitwise};
 use cc_core::{Rate, State};
@@ -16,7 +16,7 @@ cc_core::zeroed! {
 }
 
 impl Span {
-    /// `n` rates in at most `buckets` sums; both count as at least one.
+    /// `n` rates in at most `buckets` sums; an `n` or `buckets` of zero is read as one.
     #[expect(clippy::cast_possible_truncation, reason = "quotients of 16 bits")]
     pub(super) fn new(n: u16, buckets: usize) -> Self {
         let parts = |by: u16| div_bitwise(u64::from(n).wrapping_add(u64::from(by)).wrapping_sub(1), by.into()) as u16;
@@ -27,7 +27,8 @@ impl Span {
 
 /// The mean of the latest rates, kept as at most `BUCKETS` sums of consecutive rates.
 ///
-/// A new sum replaces the oldest, so that up to one sum of rates is missing from the mean. Where each sum is one rate, none is.
+/// A new sum replaces the oldest, so that at most one sum of rates is missing from the mean. Where each sum is of one rate, no
+/// rate is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) struct History<const BUCKETS: usize> {
@@ -35,23 +36,24 @@ pub(super) struct History<const BUCKETS: usize> {
     total: u64,
     /// Rates in the total.
     count: u32,
-    /// Which sum is being filled, and how many rates are in it.
+    /// Index of the sum to which rates are added.
     newest: u16,
+    /// Number of rates in that sum.
     filled: u16,
 }
 
 cc_core::snapshot! {
-    /// The rates that were sent to a sender, as sums of consecutive ones.
+    /// The rates that were sent to a sender, as sums of consecutive rates.
     pub struct HistorySnapshot<const BUCKETS: usize> {
         /// The sums, in 2^-24 bytes per nanosecond.
         pub sums: [u64; BUCKETS],
-        /// The sum of all that count.
+        /// The sum of all sums.
         pub total: u64,
         /// Rates in the total.
         pub count: u32,
-        /// Which sum is being filled.
+        /// Index of the sum to which rates are added.
         pub newest: u16,
-        /// How many rates are in it.
+        /// Number of rates in that sum.
         pub filled: u16,
     }
 }
@@ -82,7 +84,7 @@ impl<const BUCKETS: usize> History<BUCKETS> {
         }
         let Some(sum) = self.sums.get_mut(usize::from(self.newest)) else { return };
         if self.filled == 0 {
-            // Sums behind the newest are full, or not yet begun.
+            // A sum other than the newest is full, or zero where it has not begun.
             self.count = self.count.wrapping_sub(if *sum > 0 { span.each.into() } else { 0 });
             self.total = self.total.wrapping_sub(*sum);
             *sum = 0;
@@ -92,8 +94,8 @@ impl<const BUCKETS: usize> History<BUCKETS> {
         (self.count, self.filled) = (self.count.wrapping_add(1), self.filled.wrapping_add(1));
     }
 
-    /// The mean, low by at most 4e-6 of itself; zero where there is none.
-    #[expect(clippy::cast_possible_truncation, reason = "halves; a mean of 32-bit values")]
+    /// The mean, at most 4e-6 of itself too low; zero where there are no rates.
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of a 64-bit value; a mean of 32-bit values")]
     pub(super) fn mean(&self) -> Rate {
         let Some(count) = NonZeroU32::new(self.count) else { return Rate::from_bits(0) };
         let by = Reciprocal::of(count);

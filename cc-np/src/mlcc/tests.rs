@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::string::ToString;
 use std::vec::Vec;
 
-/// The paper's: servers of 25 Gb/s, links of 100; here one server takes all of a link's.
+/// The paper's links of 100 Gb/s. Its servers have 25 Gb/s; here one server receives the 100 Gb/s of a link.
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_000), base_rtt: Nanos::new(24_000) };
 /// RTT_C / RTT_D of the paper's evaluation.
 const ROUNDS: usize = 250;
@@ -62,7 +62,7 @@ fn paper() -> Bench<16> {
     Bench::new(PAPER, LINK)
 }
 
-/// A flow in mid-range, so that dw has room either way.
+/// A flow with R_credit at half of the port's speed, so that dw can rise and fall.
 fn at_half() -> Bench<16> {
     let mut bench = paper();
     bench.flow.releases = [Rate::from_gbps(50); LATEST];
@@ -71,7 +71,7 @@ fn at_half() -> Bench<16> {
 
 /// By (6) to (8) the drift of dw per packet is 2 alpha R_raw / R_credit - 1, within -1 and 1.
 #[test]
-fn tokens_drift_by_how_far_the_raw_rate_is_from_the_credit() {
+fn dw_drifts_in_proportion_to_the_difference_of_raw_rate_and_credit() {
     let table = [
         (0, -10_000),
         (50, -5_000),
@@ -85,14 +85,14 @@ fn tokens_drift_by_how_far_the_raw_rate_is_from_the_credit() {
     ];
     for (percent, drift) in table {
         let mut bench = at_half();
-        // D_pre that (5) makes R_raw of.
+        // The D_pre for which (5) gives this R_raw, as a percentage of R_credit.
         bench.flow.gain = bench.params.gain(1_000_000 + 18_000_000 - 180_000 * percent);
         for _ in 0..10_000 {
             bench.packet();
         }
         assert!((bench.flow.dw() - drift).abs() <= 2, "{percent}: {}", bench.flow.dw());
     }
-    // Beyond twice R_credit a packet still counts once.
+    // From twice R_credit on, a packet adds one whole token.
     let bench = at_half();
     assert_eq!(bench.params.gain(-6_000_000), 11_650_844);
     assert_eq!(bench.params.gain(-100_000_000), ONE);
@@ -101,7 +101,7 @@ fn tokens_drift_by_how_far_the_raw_rate_is_from_the_credit() {
 }
 
 #[test]
-fn a_packet_of_dw_is_an_mtu_in_a_far_round_trip() {
+fn a_packet_of_dw_changes_the_rate_by_an_mtu_in_a_far_round_trip() {
     let bench = at_half();
     let credit = Rate::from_gbps(50);
     for dw in [-30_000, -1_000, 0, 1, 1_000, 30_000] {
@@ -113,7 +113,7 @@ fn a_packet_of_dw_is_an_mtu_in_a_far_round_trip() {
 }
 
 #[test]
-fn dw_stays_where_the_advised_rate_is_within_the_rates() {
+fn dw_stays_within_the_bounds_of_the_advised_rate() {
     let mut bench = at_half();
     for (gain, bound) in [(ONE, Rate::from_gbps(100)), (0, bench.params.least)] {
         bench.flow.gain = gain;
@@ -123,7 +123,7 @@ fn dw_stays_where_the_advised_rate_is_within_the_rates() {
         let advised_rate = bench.params.advised_rate(Rate::from_gbps(50), bench.flow.dw());
         assert!(advised_rate.to_bits().abs_diff(bound.to_bits()) < 8_000, "within a packet of the bound");
     }
-    // It does not wind up where R_credit falls: one round brings it back into the new bounds.
+    // When R_credit falls, one round brings dw back into the new bounds.
     bench.flow.dw = -37_000;
     bench.flow.law = Law::ZEROED;
     bench.round(0);
@@ -132,36 +132,36 @@ fn dw_stays_where_the_advised_rate_is_within_the_rates() {
     assert_eq!(bench.flow.advised_rate(), bench.params.least);
 }
 
-/// (3) to (5) with one value in (2).
+/// (3) and (4), with one value in (2).
 #[test]
 fn the_predicted_delay_is_that_of_the_queue_after_a_far_round_trip() {
-    let bench = |release: u32, told: u32| {
+    let bench = |release: u32, advised: u32| {
         let mut bench = at_half();
         bench.flow.releases = [Rate::from_gbps(release); LATEST];
         bench.flow.history = History::EMPTY;
-        bench.flow.history.push(bench.params.span, Rate::from_gbps(told));
+        bench.flow.history.push(bench.params.span, Rate::from_gbps(advised));
         bench
     };
-    let delay = |release, told, queue| {
-        let bench = bench(release, told);
+    let delay = |release, advised, queue| {
+        let bench = bench(release, advised);
         bench.flow.delay(&bench.params, Bytes::new(queue))
     };
-    // Arrivals equal departures: the delay is that of the queue.
+    // Arrivals equal departures: the predicted delay is that of the queue.
     assert!((delay(10, 10, 1_250_000) - 1_000_000).abs() < 300);
-    // A tenth more for 6 ms is 0.6 ms on top.
+    // A tenth more for 6 ms adds 0.6 ms.
     assert!((delay(10, 11, 1_250_000) - 1_600_000).abs() < 300);
-    // Arrivals below departures: the queue empties within the round trip, and the path is not full.
+    // Arrivals below departures: the queue empties within the round trip, and the delay is negative.
     assert!((delay(10, 5, 1_250_000) - -2_000_000).abs() < 300);
     assert_eq!(delay(10, 100, 1_000_000_000), 19_000_000, "theta and D_t");
     assert!(delay(100, 1, 0) > -6_000_000);
 }
 
 #[test]
-fn the_mean_is_of_what_senders_were_told_and_not_of_the_raw_rate() {
+fn the_mean_is_of_the_rates_sent_to_senders_and_not_of_the_raw_rate() {
     let mut bench: Bench<ROUNDS> = Bench::new(PAPER, LINK);
-    let mut told = std::vec![bench.flow.advised_rate()];
+    let mut advised = std::vec![bench.flow.advised_rate()];
     for round in 0..600_u32 {
-        let latest = &told[told.len().saturating_sub(ROUNDS)..];
+        let latest = &advised[advised.len().saturating_sub(ROUNDS)..];
         let mean = latest.iter().map(|rate| f64::from(rate.to_bits())).sum::<f64>() / latest.len() as f64;
         let found = f64::from(bench.flow.predicted().to_bits());
         assert!((found - mean).abs() < mean * 1e-5, "round {round}: {found}, expected {mean}");
@@ -169,13 +169,13 @@ fn the_mean_is_of_what_senders_were_told_and_not_of_the_raw_rate() {
         for _ in 0..round % 70 {
             bench.packet();
         }
-        told.push(bench.flow.advised_rate());
+        advised.push(bench.flow.advised_rate());
     }
-    assert!(told.iter().any(|rate| *rate < Rate::from_gbps(99)), "the rate moves");
+    assert!(advised.iter().any(|rate| *rate < Rate::from_gbps(99)), "the rate moves");
 }
 
 #[test]
-fn sixteen_sums_miss_one_of_themselves_at_most() {
+fn the_mean_of_sixteen_sums_misses_at_most_one_sum() {
     for (n, buckets, sums, each) in
         [(250, 16, 16, 16), (250, 250, 250, 1), (7, 16, 7, 1), (17, 16, 9, 2), (1, 16, 1, 1)]
     {
@@ -184,11 +184,11 @@ fn sixteen_sums_miss_one_of_themselves_at_most() {
     let (mut history, mut exact) = (History::<16>::EMPTY, History::<ROUNDS>::EMPTY);
     assert_eq!(history.mean(), Rate::from_bits(0));
     for value in 1..2_000_u32 {
-        for (told, coarse) in [(16, true), (ROUNDS, false)] {
+        for (buckets, coarse) in [(16, true), (ROUNDS, false)] {
             let rate = Rate::from_bits(value * 1_000);
-            if coarse { history.push(Span::new(250, told), rate) } else { exact.push(Span::new(250, told), rate) }
+            if coarse { history.push(Span::new(250, buckets), rate) } else { exact.push(Span::new(250, buckets), rate) }
         }
-        // A ramp's mean lags by half of what it is over, less a half.
+        // The mean of the last `over` values of a ramp is that of the newest value, less half of `over - 1` steps.
         let behind = |over: u32| f64::from(value) * 1e3 - (f64::from(over.min(value)) - 1.0) * 500.0;
         let (coarse, exact) = (f64::from(history.mean().to_bits()), f64::from(exact.mean().to_bits()));
         assert!((exact - behind(250)).abs() <= exact * 1e-5 + 1.0);
@@ -196,7 +196,7 @@ fn sixteen_sums_miss_one_of_themselves_at_most() {
     }
 }
 
-/// The switch reads acknowledgements after half a local round trip, if they come at all.
+/// The switch receives one acknowledgement in a hundred, one each 8 us.
 #[test]
 fn lost_acknowledgements_do_not_stop_the_loop() {
     let mut bench = paper();
@@ -206,17 +206,17 @@ fn lost_acknowledgements_do_not_stop_the_loop() {
         bench.data(Some(MlccData { credit: at_switch, queue: Bytes::ZERO }), &[]);
         rounds += u32::from(bench.flow.credit != credit);
         credit = bench.flow.credit;
-        // Of every hundred acknowledgements one arrives; none for a millisecond in ten.
+        // Of every hundred acknowledgements one arrives; in the first of ten milliseconds none does.
         if packet % 100 == 7 && packet % 125_000 > 12_500 {
             at_switch = credit;
         }
     }
-    // 8 ms at one round in 8 us, or eight local round trips where there is no credit at all.
+    // 7 ms with a round each 8 us, and 1 ms with a round each eight local round trips.
     assert!((850..1_010).contains(&rounds), "{rounds}");
 }
 
 #[test]
-fn credits_that_do_not_meet_are_brought_together_and_are_never_zero() {
+fn a_credit_that_stays_different_is_taken_from_the_switch_and_is_never_zero() {
     let mut bench = paper();
     bench.flow.credit = 700;
     let packet = |bench: &mut Bench<16>, wait: u64, credit: u16| {
@@ -224,11 +224,11 @@ fn credits_that_do_not_meet_are_brought_together_and_are_never_zero() {
         bench.data(Some(MlccData { credit, queue: Bytes::ZERO }), &[]);
         bench.flow.credit
     };
-    assert_eq!(packet(&mut bench, 192_000, 9_000), 700, "another flow's, or an old one");
-    assert_eq!(packet(&mut bench, 1, 9_000), 9_001, "after eight local round trips the switch's counts");
+    assert_eq!(packet(&mut bench, 192_000, 9_000), 700, "the credit of another flow, or an old one");
+    assert_eq!(packet(&mut bench, 1, 9_000), 9_001, "C_D + 1 after eight local round trips");
     assert_eq!(packet(&mut bench, 10, 9_001), 9_002);
-    assert_eq!(packet(&mut bench, 192_001, 0), 9_003, "a switch that knows none");
-    assert_eq!(packet(&mut bench, 192_001, u16::MAX), 1, "zero means none, and is passed over");
+    assert_eq!(packet(&mut bench, 192_001, 0), 9_003, "a switch without a credit");
+    assert_eq!(packet(&mut bench, 192_001, u16::MAX), 1, "zero means no credit, and is skipped");
     // A packet without the switch's shim is treated as one whose shim has credit 0.
     bench.now += 192_001;
     bench.data(None, &[]);
@@ -238,9 +238,9 @@ fn credits_that_do_not_meet_are_brought_together_and_are_never_zero() {
     assert!(first(0) != 0 && first(5_000_000) != first(9_000_000));
 }
 
-/// R_credit is HPCC's: on a link that carries more than eta of what it can, it falls; on an idle one it rises by W_AI.
+/// R_credit follows HPCC's law: it falls when the link's utilisation is more than eta, and rises by W_AI when the link is idle.
 #[test]
-fn credit_rounds_commit_the_window() {
+fn r_credit_changes_at_the_end_of_a_round_only() {
     let mut bench = paper();
     let (mut clock, mut sent) = (0_u32, 0_u32);
     let mut step = |bench: &mut Bench<16>, match_credit: bool, share: f64| {
@@ -252,7 +252,7 @@ fn credit_rounds_commit_the_window() {
         bench.data(Some(MlccData { credit, queue: Bytes::ZERO }), &[hop]);
         f64::from(bench.flow.release().to_bits()) / f64::from(1 << 24) * 8.0
     };
-    assert_eq!(step(&mut bench, true, 0.0), 100.0, "remembered");
+    assert_eq!(step(&mut bench, true, 0.0), 100.0, "the telemetry is stored");
     let cut = step(&mut bench, true, 1.0);
     assert!((cut - 95.05).abs() < 0.05, "{cut}");
     assert_eq!(step(&mut bench, false, 1.0), cut, "R_credit changes once a round");
@@ -268,12 +268,12 @@ fn credit_rounds_commit_the_window() {
     bench.now += 1_000_000_001;
     bench.round(0);
     assert_eq!(bench.flow.release(), LINK.line_rate, "restarted at the port's speed");
-    assert_eq!(bench.rows, [true; 6], "every row of the table");
+    assert_eq!(bench.rows, [true; 6], "every transition is reached");
 }
 
-/// At the least rate a packet comes once in 80 us: too far apart to compare its telemetry with the last.
+/// At the lowest rate a packet arrives each 80 us: too far apart for its telemetry to be compared with that of the last.
 #[test]
-fn a_flow_too_slow_to_be_measured_rises_again() {
+fn r_credit_of_a_flow_too_slow_to_be_measured_rises() {
     let mut bench = paper();
     let (mut clock, mut sent) = (0, 0);
     let mut step = |bench: &mut Bench<16>, gap: u32, bytes: u32| {
@@ -286,17 +286,18 @@ fn a_flow_too_slow_to_be_measured_rises_again() {
     for _ in 0..10 {
         step(&mut bench, 24_000, 300_000);
     }
-    assert!(step(&mut bench, 24_000, 300_000) < Rate::from_mbps(200), "cut to the least");
+    assert!(step(&mut bench, 24_000, 300_000) < Rate::from_mbps(200), "cut to the lowest rate");
     let slow = (0..10).map(|_| step(&mut bench, 80_000, 1_000)).last().unwrap();
-    assert!(slow > Rate::from_mbps(500), "50 Mb/s a round");
+    assert!(slow > Rate::from_mbps(500), "50 Mb/s in each round");
 }
 
-/// A flow with 40 MB in its queue at the interconnect switch, of which the receiver's datacentre takes 12.5 Gb/s: MLCC 4.3,
-/// Fig. 9.
+/// A flow with 40 MB in its queue at the interconnect switch; the receiver's datacentre carries 12.5 Gb/s of it: MLCC 4.3, Fig.
+/// 9. Returns the length of the queue after each local round trip, and the number of round trips in which less than 90 % of the
+/// 12.5 Gb/s left.
 fn fluid<const BUCKETS: usize>(settings: MlccSettings) -> (Vec<f64>, u32) {
     let link = Link { line_rate: Rate::from_gbps(25), ..LINK };
     let mut bench = Bench::<BUCKETS>::new(settings, link);
-    // A full link, until R_credit has come down to the flow's share.
+    // A full link, until R_credit has fallen to the flow's share.
     let (line, credit, mut clock) = (3.125, 1.5625, 0);
     while f64::from(bench.flow.release().to_bits()) > credit * f64::from(1 << 24) {
         clock += 24_000;
@@ -309,11 +310,11 @@ fn fluid<const BUCKETS: usize>(settings: MlccSettings) -> (Vec<f64>, u32) {
         flow: Mlcc { law, releases: bench.flow.releases, ..Bench::<BUCKETS>::new(settings, link).flow },
         ..bench
     };
-    // Data at an advised rate arrives one far round trip later.
-    let mut told: VecDeque<f64> = std::iter::repeat_n(line, ROUNDS).collect();
+    // Data sent at an advised rate arrives one far round trip later.
+    let mut advised: VecDeque<f64> = std::iter::repeat_n(line, ROUNDS).collect();
     let (mut queue, mut starved, mut series) = (40e6, 0, Vec::new());
     for round in 0..25_000 {
-        let arriving = told.pop_front().unwrap() * 24_000.0;
+        let arriving = advised.pop_front().unwrap() * 24_000.0;
         let release = f64::from(bench.flow.release().to_bits()) / f64::from(1 << 24);
         let leaving = (release * 24_000.0).min(queue + arriving);
         queue += arriving - leaving;
@@ -323,7 +324,7 @@ fn fluid<const BUCKETS: usize>(settings: MlccSettings) -> (Vec<f64>, u32) {
         for _ in 1..(leaving / 1_000.0).round() as u32 {
             bench.packet();
         }
-        told.push_back(f64::from(bench.flow.advised_rate().to_bits()) / f64::from(1 << 24));
+        advised.push_back(f64::from(bench.flow.advised_rate().to_bits()) / f64::from(1 << 24));
         series.push(queue);
     }
     (series, starved)
@@ -332,18 +333,18 @@ fn fluid<const BUCKETS: usize>(settings: MlccSettings) -> (Vec<f64>, u32) {
 #[test]
 fn a_long_queue_settles_around_the_target_delay() {
     for (series, starved) in [fluid::<ROUNDS>(PAPER), fluid::<16>(PAPER)] {
-        assert!(series[1_250] < 25e6, "30 ms drain it by half");
-        // 12.5 Gb/s for 1 ms are 1.56 MB, the paper's 1.5.
+        assert!(series[1_250] < 25e6, "less than 25 MB of 40 after 30 ms");
+        // 12.5 Gb/s for 1 ms are 1.56 MB; the paper has 1.5 MB.
         let tail = &series[10_000..];
         let mean = tail.iter().sum::<f64>() / tail.len() as f64;
         assert!((1.4e6..1.65e6).contains(&mean), "{mean}");
         assert!(tail.iter().all(|queue| *queue < 3.2e6));
-        assert!(starved < 2_500, "60 ms in all, of 600: {starved}");
+        assert!(starved < 2_500, "60 ms of 600 in all: {starved}");
     }
 }
 
 #[test]
-fn contradictions_are_named() {
+fn conflicting_settings_are_named() {
     let message = |settings, link| match Mlcc16::check(&settings, &link) {
         Err(error) => error.to_string(),
         Ok(_) => std::string::String::new(),
@@ -362,9 +363,9 @@ fn contradictions_are_named() {
     assert!(message(short, jumbo).starts_with("far_rtt: must be a nanosecond or more for each byte"));
 }
 
-/// RTT_C set to a third of the real value, so that the prediction covers a third of the data under way.
+/// RTT_C is set to a third of the real value, so that the prediction covers a third of the data in flight.
 #[test]
-fn a_far_round_trip_taken_for_too_short_lets_the_queue_swing_wider_and_not_without_bound() {
+fn with_a_far_round_trip_set_too_short_the_queue_oscillates_more_but_stays_bounded() {
     let (series, _) = fluid::<16>(MlccSettings { far_rtt: 2_000_000, ..PAPER });
     let most = series[10_000..].iter().copied().fold(0.0, f64::max);
     assert!(most < 6e6, "{most}");

@@ -22,7 +22,7 @@ impl Bench {
         Cx { now: Instant::from_nanos(now), link: &LINK, params: &self.params }
     }
 
-    /// A packet of a flow that was under way for `delay`: window and N.
+    /// A packet of a flow arrives, `delay` after it was sent. Returns the window and N of the grant.
     fn arrives(&mut self, now: u64, flow: usize, first: bool, last: bool, delay: Option<u32>) -> (u32, u16) {
         let arrived = Stamp::from_bits(now as u32);
         let arrival = Arrival {
@@ -49,13 +49,13 @@ impl Bench {
 }
 
 #[test]
-fn the_window_is_what_the_link_carries_in_a_round_trip_over_the_flows_that_send() {
+fn the_window_is_what_the_link_carries_in_a_round_trip_divided_by_the_active_flows() {
     let mut bench = Bench::new(150);
     for flow in 0..150 {
         let (window, flows) = bench.arrives(flow as u64, flow, true, false, Some(5_000));
         assert_eq!((window, flows), (CARRIED / (flow as u32 + 1), flow as u16 + 1));
     }
-    // 1 000 bytes each: less than a packet.
+    // The share of 150 flows is 1 000 bytes, less than a packet.
     for flow in 0..149 {
         bench.arrives(300, flow, false, true, Some(5_000));
     }
@@ -63,12 +63,12 @@ fn the_window_is_what_the_link_carries_in_a_round_trip_over_the_flows_that_send(
 }
 
 #[test]
-fn messages_are_counted_by_their_ends_once_for_each_queue_pair() {
+fn messages_are_counted_once_for_each_queue_pair_until_their_last_packet() {
     let mut bench = Bench::new(3);
     bench.arrives(0, 0, true, false, None);
     bench.arrives(1, 0, true, false, None); // its first packet again, by go-back-N
     assert_eq!(bench.arrives(2, 1, false, false, None).1, 2, "the first packet was lost");
-    assert_eq!(bench.arrives(3, 2, true, true, None).1, 3, "a message of one packet counts while it is here");
+    assert_eq!(bench.arrives(3, 2, true, true, None).1, 3, "a message of one packet counts for that packet");
     assert_eq!(bench.arrives(4, 0, false, true, None).1, 2);
     assert_eq!(bench.arrives(5, 0, false, true, None).1, 2, "its last packet again");
     assert_eq!(bench.arrives(6, 1, false, true, None).1, 1);
@@ -76,7 +76,7 @@ fn messages_are_counted_by_their_ends_once_for_each_queue_pair() {
 }
 
 #[test]
-fn a_message_that_is_given_up_no_longer_counts_and_nobody_need_look() {
+fn an_abandoned_message_is_no_longer_counted_without_any_wake() {
     let mut bench = Bench::new(3);
     bench.arrives(0, 0, true, false, None);
     bench.arrives(1, 1, true, false, None);
@@ -97,7 +97,7 @@ fn a_message_that_is_given_up_no_longer_counts_and_nobody_need_look() {
 
 /// After a pause of many round trips the least delay is still the old one, not that of the next packet.
 #[test]
-fn the_least_delay_outlives_pauses_of_less_than_a_second() {
+fn the_least_delay_is_kept_over_pauses_of_less_than_a_second() {
     let mut bench = Bench::new(1);
     assert_eq!(Rcc::idle_timeout(&bench.params), Nanos::new(1_000_000_000));
     let mut now = 1_000;
@@ -111,20 +111,20 @@ fn the_least_delay_outlives_pauses_of_less_than_a_second() {
 }
 
 #[test]
-fn b_r_is_that_of_the_last_whole_round() {
+fn b_r_is_measured_over_the_last_whole_round() {
     let mut bench = Bench::new(1);
-    // A packet each 100 ns, with 24 bytes between packets: 10.88 B/ns of 12.5.
+    // A packet of 1 064 bytes each 100 ns, and 24 bytes between packets: 10.88 of the 12.5 B/ns.
     for packet in 0..360_u64 {
         bench.arrives(packet * 100, 0, packet == 0, false, Some(5_000));
     }
     let in_use = f64::from(bench.active_flows.in_use()) / 65_536.0;
     assert!((in_use - 10.88 / 12.5).abs() < 0.02, "{in_use}");
     bench.arrives(100_000, 0, false, false, Some(5_000));
-    assert_eq!(bench.active_flows.in_use(), 0, "nothing came in the last round");
+    assert_eq!(bench.active_flows.in_use(), 0, "no packet arrived in the last round");
 }
 
 #[test]
-fn congestion_inside_the_network_brings_pid_control_and_at_the_last_hop_does_not() {
+fn congestion_inside_the_network_begins_pid_control_and_at_the_last_hop_does_not() {
     for (gap, controlled) in [(1_000_u64, true), (80, false)] {
         let mut bench = Bench::new(2);
         for packet in 0..2_000_u64 {
@@ -138,8 +138,9 @@ fn congestion_inside_the_network_brings_pid_control_and_at_the_last_hop_does_not
     }
 }
 
-/// The last hop becomes full in the middle of a round; before, a slow flow keeps rounds going. B_R shows a full last hop only
-/// after the first whole round from there. PID control must not begin at any time: the congestion is not inside the network.
+/// The last hop becomes full in the middle of a round; until then packets of a slow flow begin the rounds. B_R shows a full
+/// last hop only after the first whole round from then on. PID control must not begin at any time, because the congestion is
+/// not inside the network.
 #[test]
 fn an_incast_that_begins_anywhere_in_a_round_is_not_congestion_inside_the_network() {
     const FLOWS: usize = 16;
@@ -150,7 +151,7 @@ fn an_incast_that_begins_anywhere_in_a_round_is_not_congestion_inside_the_networ
             bench.arrives(trickle * 4_000, FLOWS, trickle == 0, false, Some(5_000));
         }
         for packet in 0..4_000_u64 {
-            // 1 064 bytes and 24 between, at 12.5 B/ns; the queue grows to 60 us.
+            // 1 064 bytes and 24 between take 87 ns at 12.5 B/ns; the delay of the queue grows to 60 us.
             let (since, flow) = (packet * 87, packet as usize % FLOWS);
             let queue = (since * 9 / 10).min(60_000) as u32;
             bench.arrives(begins + since, flow, packet < FLOWS as u64, false, Some(5_000 + queue));
@@ -160,7 +161,7 @@ fn an_incast_that_begins_anywhere_in_a_round_is_not_congestion_inside_the_networ
 }
 
 #[test]
-fn a_full_line_reads_as_full_at_any_speed_and_with_any_packets() {
+fn a_full_line_is_measured_as_full_at_any_speed_and_with_packets_of_any_size() {
     for (gbps, round, payload) in [
         (100, 12_000, 1_024_u32),
         (100, 12_000, 64),
