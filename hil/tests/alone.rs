@@ -1,10 +1,10 @@
-//! The program by itself, far from its source tree.
+//! The program outside of its source tree.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs a copy of the program in a folder that holds nothing else.
+/// Runs a copy of the program in a folder that contains nothing else.
 fn alone(folder: &Path, arguments: &[&str]) -> Output {
     let program = folder.join("hil");
     if !program.exists() {
@@ -26,7 +26,7 @@ fn refused(output: &Output) -> String {
 }
 
 #[test]
-fn what_needs_no_firmware_works_without_a_source_tree() {
+fn commands_without_firmware_work_without_a_source_tree() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     done(&alone(folder, &["synth", "out.pcapng", "--duration", "100"]));
@@ -35,7 +35,7 @@ fn what_needs_no_firmware_works_without_a_source_tree() {
 }
 
 #[test]
-fn what_needs_a_source_tree_says_how_to_give_it() {
+fn commands_that_need_a_source_tree_say_how_to_name_it() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     done(&alone(folder, &["synth", "out.pcapng", "--duration", "100"]));

@@ -1,5 +1,5 @@
-//! What `hil replay` makes of captures as networks and capture programs leave them: one kind of fault a test, and beside it a
-//! healthy capture of the same kind, which raises nothing.
+//! `hil replay` on captures with the faults of real networks and capture programs: each test has one kind of fault, and a
+//! healthy capture of the same kind, which has no findings.
 
 mod frames;
 
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A capture in a folder of its own.
+/// A capture in a separate temporary folder.
 struct Capture {
     folder: tempfile::TempDir,
     path: PathBuf,
@@ -65,7 +65,7 @@ impl Report {
         findings.iter().map(|finding| finding.as_str().unwrap()).collect::<Vec<_>>().join("\n")
     }
 
-    /// Exactly one finding, with these words.
+    /// Checks that there is exactly one finding, which contains these words.
     fn finds(&self, words: &[&str]) {
         let findings = self.findings();
         for word in words {
@@ -114,7 +114,7 @@ fn a_read_joins_the_queue_pairs_of_its_request_and_its_response() {
     let mut two = with(reads(0x11, 0x22, 500, 0), reads(0x12, 0x23, 900, 100));
     two.sort_by_key(|record| record.time);
     assert_eq!(report(&two).number("flows.bound"), 2);
-    // Equal PSNs fit crosswise: nothing tells them apart.
+    // With equal PSNs each response fits both requests, so no pair can be joined.
     let mut crossed = with(reads(0x11, 0x22, 500, 0), reads(0x12, 0x23, 500, 100));
     crossed.sort_by_key(|record| record.time);
     let crossed = report(&with(crossed, [at(20 * US, cnp(A, B, 0x22)), at(21 * US, cnp(A, B, 0x23))]));
@@ -139,12 +139,12 @@ fn the_only_flow_and_the_only_queue_pair_that_cnps_go_to_are_one_connection() {
 }
 
 #[test]
-fn one_direction_tells_nothing_of_the_reaction() {
+fn a_capture_of_one_direction_cannot_show_whether_senders_react() {
     let data: Vec<_> = (0..4_u32).map(|nth| at(u64::from(nth) * US, write(A, B, 0x22, 700 + nth).ce())).collect();
     report(&data).finds(&["cannot be known", "no packet from 192.0.2.2", "one direction"]);
-    // With the other one, that no CNP came is known.
-    let heard = report(&with(data, [at(9 * US, ack(B, A, 0x11, 703))]));
-    heard.finds(&["and no reaction"]);
+    // With the other direction, the capture shows that no CNP came.
+    let both = report(&with(data, [at(9 * US, ack(B, A, 0x11, 703))]));
+    both.finds(&["and no reaction"]);
 }
 
 /// Two flows of equal PSNs, acknowledged and notified.
@@ -156,7 +156,7 @@ fn crosswise() -> Vec<Record> {
 }
 
 #[test]
-fn equal_psns_are_told_apart_by_a_file_of_pairs_in_either_form() {
+fn a_file_of_pairs_in_either_form_joins_flows_of_equal_psns() {
     let capture = Capture::new(&pcap(&crosswise()));
     let unknown = capture.report(&[]);
     assert_eq!((unknown.number("flows.bound"), unknown.number("flows.ambiguous")), (0, 2));
@@ -169,10 +169,10 @@ fn equal_psns_are_told_apart_by_a_file_of_pairs_in_either_form() {
         ("address 192.0.2.2\nlink a/1 lqpn 34 rqpn 18 type RC\nlink a/1 lqpn 35 rqpn 17 type RC\n", 0x12),
     ] {
         fs::write(&file, pairs).unwrap();
-        let told = capture.report(&["--pairs", file.to_str().unwrap()]);
-        assert_eq!((told.number("flows.bound"), told.number("rp.rp_cnp_handled")), (2, 2), "{pairs}");
-        assert_eq!(told.number("rates.0.qpn"), first, "{pairs}");
-        told.is_healthy();
+        let joined = capture.report(&["--pairs", file.to_str().unwrap()]);
+        assert_eq!((joined.number("flows.bound"), joined.number("rp.rp_cnp_handled")), (2, 2), "{pairs}");
+        assert_eq!(joined.number("rates.0.qpn"), first, "{pairs}");
+        joined.is_healthy();
     }
     fs::write(&file, "192.0.2.1 17 192.0.2.2\n").unwrap();
     let refused = capture.run(&["--pairs", file.to_str().unwrap()]);
@@ -182,7 +182,7 @@ fn equal_psns_are_told_apart_by_a_file_of_pairs_in_either_form() {
 }
 
 #[test]
-fn a_few_odd_acknowledgements_bind_nothing_for_good() {
+fn a_few_wrong_acknowledgements_do_not_bind_a_flow() {
     for odd in [vec![0], vec![2, 3], vec![5]] {
         let mut records = Vec::new();
         for nth in 0..6_u32 {
@@ -201,11 +201,11 @@ fn a_few_odd_acknowledgements_bind_nothing_for_good() {
 }
 
 #[test]
-fn what_one_acknowledgement_tells_is_known_from_the_first_frame_on() {
+fn a_pair_joined_by_a_late_acknowledgement_is_known_from_the_first_frame_on() {
     // The CNP comes long before the acknowledgement that joins the pair.
     let records = [at(0, write(A, B, 0x22, 100).ce()), at(3 * US, cnp(B, A, 0x11)), at(9 * US, ack(B, A, 0x11, 100))];
     assert_eq!(report(&records).number("rp.rp_cnp_handled"), 1);
-    // From a pipe too.
+    // The same from a pipe.
     let mut child = Command::new(env!("CARGO_BIN_EXE_hil"))
         .args(["replay", "-", "--format", "json"])
         .stdin(Stdio::piped())
@@ -221,7 +221,7 @@ fn what_one_acknowledgement_tells_is_known_from_the_first_frame_on() {
 // ------------------------------------------------------------------------------------------------ snap lengths
 
 #[test]
-fn a_snap_length_that_leaves_the_bth_leaves_the_frame() {
+fn a_snap_length_that_keeps_the_bth_is_enough() {
     // Ethernet 14, IPv4 20, UDP 8, BTH 12.
     for kept in 54..=78 {
         let records = with(
@@ -241,7 +241,7 @@ fn a_snap_length_that_leaves_the_bth_leaves_the_frame() {
     }
     let short = report(&with(bound(), [at(10 * US, write(A, B, 0x22, 101).ce()).cut(53)]));
     assert_eq!((short.number("frames.unparsed"), short.number("frames.dropped.truncated")), (1, 1));
-    // An acknowledgement whose syndrome is cut binds, and acknowledges nothing.
+    // An acknowledgement without its syndrome, which is cut off, joins the pair and acknowledges nothing.
     let cut: Vec<_> = bound().into_iter().map(|record| record.cut(54)).collect();
     let cut = report(&with(cut, [at(9 * US, cnp(B, A, 0x11))]));
     assert_eq!((cut.number("flows.bound"), cut.number("rp.rp_cnp_handled")), (1, 1));
@@ -260,7 +260,7 @@ fn notified() -> Vec<Record> {
 }
 
 #[test]
-fn copies_of_a_mirror_are_left_out_and_told() {
+fn copies_of_a_mirror_port_are_left_out_and_reported() {
     let plain = report(&notified());
     for apart in [0, 400, 3_000, 40_000] {
         let mut twice: Vec<_> = notified()
@@ -284,10 +284,10 @@ fn copies_of_a_mirror_are_left_out_and_told() {
 }
 
 #[test]
-fn before_and_behind_a_marking_point_the_marked_copy_stays() {
+fn of_two_copies_around_a_marking_point_the_marked_one_is_kept() {
     let mut twice = Vec::new();
     for record in notified() {
-        // Before: not marked, and a hop earlier.
+        // The copy before the marking point: not marked, and one hop earlier.
         let mut before = record.clone();
         if before.bytes[42] == WRITE_ONLY {
             before = at(record.time, write(A, B, 0x22, u32::from(record.bytes[53])).ttl(65));
@@ -308,7 +308,7 @@ fn packets_sent_again_are_no_copies() {
         assert_eq!((report.number("losses.retransmitted"), report.number("losses.nak_sequence")), (3, 0), "{again}");
         assert!(!report.findings().contains("copies"), "{}", report.findings());
     }
-    // CNPs to one queue pair are all equal.
+    // CNPs to one queue pair are all equal, so equal ones are no copies.
     let cnps = (0..5).map(|nth| at((50 + nth * 55) * US, cnp(B, A, 0x11)));
     let steady = report(&with(bound(), cnps));
     assert_eq!(steady.number("rp.rp_cnp_handled"), 5);
@@ -316,7 +316,7 @@ fn packets_sent_again_are_no_copies() {
 }
 
 #[test]
-fn round_trip_times_of_zero_are_told() {
+fn round_trip_times_of_zero_are_reported() {
     let records: Vec<_> = (0..3_u32)
         .flat_map(|nth| {
             [
@@ -339,7 +339,7 @@ fn round_trip_times_of_zero_are_told() {
 }
 
 #[test]
-fn marks_that_contradict_themselves_are_told() {
+fn contradictory_marks_are_a_finding() {
     let cleared: Vec<_> =
         (0..5_u32).map(|nth| at(u64::from(nth) * US, write(A, B, 0x22, 100 + nth).ecn(Ecn::NotEct))).collect();
     let back = [at(9 * US, ack(B, A, 0x11, 104)), at(30 * US, cnp(B, A, 0x11)), at(90 * US, cnp(B, A, 0x11))];
@@ -355,7 +355,7 @@ fn marks_that_contradict_themselves_are_told() {
 
 // ------------------------------------------------------------------------------------------------ tunnels
 
-/// What is inside arrives as if it came alone.
+/// Checks that a packet in a tunnel is replayed as the packet without the tunnel is.
 fn inside(wrap: impl Fn(u8, &[u8]) -> Vec<u8>, marks_outside: bool) {
     let plain = report(&notified());
     let wrapped: Vec<_> = notified().into_iter().map(|record| at(record.time, wrap(0, &record.bytes))).collect();
@@ -366,7 +366,7 @@ fn inside(wrap: impl Fn(u8, &[u8]) -> Vec<u8>, marks_outside: bool) {
     }
     assert_eq!(report.number("frames.rocev2"), wrapped.len() as u64);
     report.is_healthy();
-    // A mark on the tunnel's header is one on the packet inside (RFC 6040), not on the mirrored one.
+    // A mark on a tunnel's header counts for the packet inside (RFC 6040); one on the header of a mirror session does not.
     let marked: Vec<_> = notified().into_iter().map(|record| at(record.time, wrap(3, &record.bytes))).collect();
     let marked = report_of(&marked);
     assert_eq!(marked.number("icrc.valid"), wrapped.len() as u64);
@@ -380,11 +380,11 @@ fn roce_is_found_in_tunnels_and_mirror_sessions() {
     let vxlan = |frame: &[u8]| [&[8, 0, 0, 0, 0, 0x43, 0x21, 0][..], frame].concat();
     inside(|ecn, frame| in_udp(4789, ecn, &vxlan(frame)), true);
     inside(|ecn, frame| in_udp(6081, ecn, &[&[1, 0, 0x65, 0x58, 0, 0, 7, 0, 1, 2, 3, 0][..], frame].concat()), true);
-    // GRE with a key, an Ethernet frame or a bare IP packet behind it; IP in IP.
+    // GRE with a key and an Ethernet frame; GRE with an IP packet; IP in IP.
     inside(|ecn, frame| in_ip(47, ecn, &[&[0x20, 0, 0x65, 0x58, 0, 0, 7, 0][..], frame].concat()), true);
     inside(|ecn, frame| in_ip(47, ecn, &[&[0, 0, 8, 0][..], &frame[14..]].concat()), true);
     inside(|ecn, frame| in_ip(4, ecn, &frame[14..]), true);
-    // ERSPAN I, II, III, III with its eight bytes more.
+    // ERSPAN I, II, III, and III with the optional eight bytes.
     inside(|ecn, frame| in_ip(47, ecn, &[&[0, 0, 0x88, 0xbe][..], frame].concat()), false);
     inside(
         |ecn, frame| {
@@ -401,12 +401,12 @@ fn roce_is_found_in_tunnels_and_mirror_sessions() {
     };
     inside(|ecn, frame| in_ip(47, ecn, &[&three(0)[..], frame].concat()), false);
     inside(|ecn, frame| in_ip(47, ecn, &[&three(1)[..], frame].concat()), false);
-    // A mirror session of a tunnel: the tunnel's mark counts, the session's does not.
+    // A tunnel in a mirror session: the tunnel's mark counts, the session's does not.
     inside(|ecn, frame| in_ip(47, 0, &[&[0, 0, 0x88, 0xbe][..], &in_udp(4789, ecn, &vxlan(frame))].concat()), true);
 }
 
 #[test]
-fn tags_inside_are_read_and_what_is_no_roce_stays_other() {
+fn vlan_tags_in_tunnels_are_read_and_other_protocols_in_tunnels_count_as_other() {
     let tagged = write(A, B, 0x22, 101).ce().vlan(100).bytes();
     let vxlan = |frame: &[u8]| in_udp(4789, 0, &[&[8, 0, 0, 0, 0, 0x43, 0x21, 0][..], frame].concat());
     let mut arp = vec![0xff; 60];
@@ -439,7 +439,7 @@ fn a_link_pause_stops_all_priorities_until_it_ends() {
 }
 
 #[test]
-fn pfc_to_a_unicast_address_pauses_nobody() {
+fn pfc_to_a_unicast_address_has_no_effect() {
     let mut frame = pfc(mac(B), 3, 10_000);
     frame[..6].copy_from_slice(&mac(A).octets());
     let report = report(&with(bound(), [at(10 * US, frame), at(200 * US, write(A, B, 0x22, 101))]));
@@ -448,7 +448,7 @@ fn pfc_to_a_unicast_address_pauses_nobody() {
 }
 
 #[test]
-fn the_way_that_a_pause_went_says_whom_it_stops_and_who_asked() {
+fn the_direction_of_a_pfc_frame_shows_which_nic_paused_which() {
     let switch = cc_core::wire::Mac::new([2, 0, 0, 0, 0xff, 1]);
     let mut at_sender = Pcapng::new(&[0]);
     at_sender.packet(&bound()[0], OUT);
@@ -471,7 +471,7 @@ fn the_way_that_a_pause_went_says_whom_it_stops_and_who_asked() {
 }
 
 #[test]
-fn packets_long_behind_a_pause_ignore_it() {
+fn packets_sent_well_after_a_pause_began_ignore_it() {
     let sent = |times: &[u64]| {
         let data = times.iter().zip(101..).map(|(&time, psn)| at(time, write(A, B, 0x22, psn)));
         let mut records = with(bound(), data.chain([at(10 * US, pfc(mac(B), 3, 10_000))]));
@@ -481,12 +481,12 @@ fn packets_long_behind_a_pause_ignore_it() {
     let ignored = sent(&[15 * US, 20 * US, 60 * US, 90 * US]);
     ignored.finds(&["192.0.2.1 sent 3 packets of priority 3 while that was paused (PFC)"]);
     assert_eq!(ignored.number("pauses.0.ignored"), 3);
-    // One that was on its way, and one at the end.
+    // One within the time to stop, and one after the end of the pause.
     sent(&[10 * US + 300, 62 * US]).is_healthy();
 }
 
 #[test]
-fn pauses_are_reckoned_at_the_speed_of_the_interface() {
+fn pause_times_are_computed_with_the_speed_of_the_interface() {
     for (speed, micros) in [(25_000_000_000, 204.8), (100_000_000_000, 51.2), (0, 51.2)] {
         let mut file = Pcapng::new(&[speed]);
         for record in with(bound(), [at(10 * US, pfc(mac(B), 3, 10_000)), at(900 * US, write(A, B, 0x22, 101))]) {
@@ -509,7 +509,7 @@ fn losses_are_counted_by_kind_and_flow() {
     let data = |psns: std::ops::Range<u32>, start: u64| {
         psns.map(move |psn| at((start + u64::from(psn)) * US, write(A, B, 0x22, psn)))
     };
-    let nak = |time: u64, psn, syndrome| at(time * US, answer(B, A, 0x11, psn, syndrome));
+    let nak = |time: u64, psn, syndrome| at(time * US, reply(B, A, 0x11, psn, syndrome));
     let sequence = Syndrome::Nak(Nak::PsnSequence);
     let repeated = report(&with(
         bound(),
@@ -531,7 +531,7 @@ fn losses_are_counted_by_kind_and_flow() {
         assert_eq!((refused.number(&format!("losses.{key}")), refused.number("losses.nak_sequence")), (1, 0));
         assert_eq!(refused.number(&format!("losses.flows.0.{key}")), 1);
     }
-    // Lost before the tap: seen once, and late.
+    // Packets lost before the place of capture: only their retransmission is captured.
     let before = report(&with(
         bound(),
         data(101..103, 0).chain(data(105..107, 0)).chain([nak(206, 103, sequence)]).chain(data(103..107, 110)),
@@ -541,7 +541,7 @@ fn losses_are_counted_by_kind_and_flow() {
 }
 
 #[test]
-fn a_read_among_requests_is_no_gap_and_its_responses_repeat_nothing() {
+fn a_read_between_requests_is_no_gap_and_its_responses_are_no_retransmissions() {
     let responses = [READ_FIRST, READ_MIDDLE, READ_LAST].into_iter().zip(0..3);
     let responses = responses.map(|(opcode, nth)| {
         at((15 + u64::from(nth)) * US, frames::Packet::new(B, A, opcode, 0x11, 102 + nth).size(200))
@@ -558,7 +558,7 @@ fn a_read_among_requests_is_no_gap_and_its_responses_repeat_nothing() {
 }
 
 #[test]
-fn what_the_capture_lost_is_not_what_the_network_lost() {
+fn packets_lost_by_the_capture_are_not_counted_as_lost_by_the_network() {
     let data = |missing: &'static [u32]| {
         (101..111_u32)
             .filter(|psn| !missing.contains(psn))
@@ -586,11 +586,11 @@ fn what_the_capture_lost_is_not_what_the_network_lost() {
 }
 
 #[test]
-fn packets_that_a_switch_trimmed_are_told_from_malformed_and_snapped_ones() {
+fn packets_trimmed_by_a_switch_are_distinct_from_malformed_and_snapped_ones() {
     let trimmed = |psn: u32| {
         let mut bytes = write(A, B, 0x22, psn).size(1_000).bytes();
         bytes.truncate(128);
-        bytes[15] = 5 << 2 | 2; // DSCP, and the checksum as it was
+        bytes[15] = 5 << 2 | 2; // another DSCP; the checksum is not changed
         at(u64::from(psn) * US, bytes)
     };
     let report_of = |records: &[Record]| report(records);
@@ -613,7 +613,7 @@ fn packets_that_a_switch_trimmed_are_told_from_malformed_and_snapped_ones() {
 // ------------------------------------------------------------------------------------------------ files that end early
 
 #[test]
-fn what_is_whole_of_a_file_that_is_cut_is_reported_with_an_exit_code_of_its_own() {
+fn a_cut_file_is_reported_up_to_the_cut_with_its_own_exit_code() {
     let whole = with(bound(), [at(20 * US, write(A, B, 0x22, 101).ce())]);
     let fourth = at(30 * US, write(A, B, 0x22, 102).ce());
     let file = pcap(&with(whole.clone(), [fourth.clone()]));
@@ -635,12 +635,12 @@ fn what_is_whole_of_a_file_that_is_cut_is_reported_with_an_exit_code_of_its_own(
         assert!(String::from_utf8(output.stdout).unwrap().contains("incomplete "));
     }
     assert_eq!(Capture::new(&file).run(&[]).status.code(), Some(0));
-    // Not even a header.
+    // The file header itself is cut.
     assert_eq!(Capture::new(&file[..20]).run(&[]).status.code(), Some(1));
 }
 
 #[test]
-fn a_packed_file_is_refused_with_the_command_that_unpacks_it() {
+fn a_compressed_file_is_refused_with_the_command_that_unpacks_it() {
     for (magic, word) in [
         (&[0x1f, 0x8b, 8, 0][..], "zcat"),
         (&[0x28, 0xb5, 0x2f, 0xfd], "zstdcat"),
@@ -652,8 +652,8 @@ fn a_packed_file_is_refused_with_the_command_that_unpacks_it() {
     }
 }
 
-/// Whether this process ignores a signal, and so `hil` when the test starts it: a shell without job control has jobs in the background
-/// ignore SIGINT and SIGQUIT, and `nohup` SIGHUP. TERM and USR1 are left to test by.
+/// Whether this process ignores a signal; then `hil`, which the test starts, ignores it too. Background jobs of a shell without
+/// job control ignore SIGINT and SIGQUIT, and those of `nohup` SIGHUP. TERM and USR1 can always be tested.
 fn is_ignored(signal: &str) -> bool {
     let number = ["HUP", "INT", "QUIT"].iter().position(|&name| name == signal);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -663,7 +663,7 @@ fn is_ignored(signal: &str) -> bool {
 }
 
 #[test]
-fn a_signal_ends_the_reading_of_a_pipe_with_a_report_of_what_came() {
+fn a_signal_ends_the_reading_of_a_pipe_and_the_frames_read_are_reported() {
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         if is_ignored(signal) {
             continue;
@@ -678,7 +678,7 @@ fn a_signal_ends_the_reading_of_a_pipe_with_a_report_of_what_came() {
         let mut input = child.stdin.take().unwrap();
         input.write_all(&pcap(&bound())).unwrap();
         input.flush().unwrap();
-        // Once it waits for more, which it does for ever: its reading thread sleeps in the pipe.
+        // The signal is sent when the program waits for more input, that is, when its reading thread sleeps in the pipe.
         let waits = |child: &std::process::Child| {
             let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().count();
             let emptied = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
@@ -710,7 +710,7 @@ fn marks() -> Vec<Record> {
 }
 
 #[test]
-fn one_wrong_stamp_costs_no_other_frame_its_time() {
+fn one_wrong_time_stamp_changes_the_time_of_no_other_frame() {
     const YEAR: u64 = 365 * 86_400 * SECOND;
     let clean = report(&marks());
     assert_eq!((clean.number("np.np_cnp_sent"), clean.number("duration_ns")), (10, 1_000 * US));
@@ -735,7 +735,7 @@ fn one_wrong_stamp_costs_no_other_frame_its_time() {
 }
 
 #[test]
-fn frames_without_a_time_are_told() {
+fn frames_without_a_time_stamp_are_reported() {
     let mut file = Pcapng::new(&[0]);
     marks().iter().for_each(|record| file.simple(&record.bytes));
     let report = Capture::new(&file.0).report(&[]);
@@ -744,7 +744,7 @@ fn frames_without_a_time_are_told() {
 }
 
 #[test]
-fn directions_that_different_clocks_stamp_are_put_in_the_order_of_the_file() {
+fn frames_stamped_by_different_clocks_are_replayed_in_the_order_of_the_file() {
     let file = |offset: u64| {
         let mut file = Pcapng::new(&[0]);
         for nth in 0..8_u32 {
@@ -769,7 +769,7 @@ fn directions_that_different_clocks_stamp_are_put_in_the_order_of_the_file() {
 }
 
 #[test]
-fn more_than_the_line_carries_is_told_and_bursts_are_not() {
+fn sending_above_the_line_rate_is_a_finding_and_bursts_are_not() {
     let sent = |gap: u64, burst: u64| {
         let data = (0..200_u64).map(move |nth| {
             at(nth / burst * burst * gap + nth % burst * 100, write(A, B, 0x22, nth as u32).size(1_000))
@@ -785,17 +785,17 @@ fn more_than_the_line_carries_is_told_and_bursts_are_not() {
     }
 }
 
-// ------------------------------------------------------------------------------------------------ who speaks
+// ------------------------------------------------------------------------------------------------ unknown hosts
 
 #[test]
-fn a_stranger_is_not_listened_to() {
-    let stranger = report(&with(bound(), [at(20 * US, cnp(STRANGER, A, 0x11)), at(90 * US, write(A, B, 0x22, 101))]));
-    assert_eq!((stranger.number("rp.rp_cnp_handled"), stranger.number("frames.dropped.cnp_source")), (0, 1));
-    assert_eq!(stranger.lowest(0), LINE);
-    stranger.finds(&["CNPs from another address than the flow goes to 1"]);
-    let acks = report(&with(bound(), [at(20 * US, write(A, B, 0x22, 101)), at(21 * US, ack(STRANGER, A, 0x11, 101))]));
+fn packets_from_an_unknown_host_are_dropped() {
+    let cnps = report(&with(bound(), [at(20 * US, cnp(UNKNOWN, A, 0x11)), at(90 * US, write(A, B, 0x22, 101))]));
+    assert_eq!((cnps.number("rp.rp_cnp_handled"), cnps.number("frames.dropped.cnp_source")), (0, 1));
+    assert_eq!(cnps.lowest(0), LINE);
+    cnps.finds(&["CNPs from another address than the flow goes to 1"]);
+    let acks = report(&with(bound(), [at(20 * US, write(A, B, 0x22, 101)), at(21 * US, ack(UNKNOWN, A, 0x11, 101))]));
     assert_eq!((acks.number("rtt_ns.count"), acks.number("frames.dropped.ack_source")), (1, 1));
-    // What no host can be sends nothing that is answered.
+    // No CNP is sent to a source address that no host can have.
     for source in [[233, 252, 0, 1], [0, 0, 0, 0], [255, 255, 255, 255], [127, 0, 0, 1]].map(std::net::Ipv4Addr::from) {
         let datagrams: Vec<_> =
             (0..2_u32).map(|nth| at(u64::from(nth + 1) * 100 * US, datagram(source, B, 0x33, nth).ce())).collect();
@@ -809,7 +809,7 @@ fn a_stranger_is_not_listened_to() {
 }
 
 #[test]
-fn a_wrong_header_checksum_is_dropped_unless_the_nic_is_still_to_fill_it_in() {
+fn a_packet_with_a_wrong_header_checksum_is_dropped_unless_the_nic_fills_it_in_after_the_capture() {
     let spoilt = |bytes: [u8; 2]| {
         let mut frame = cnp(B, A, 0x11).bytes();
         frame[24..26].copy_from_slice(&bytes);
@@ -829,7 +829,7 @@ fn a_wrong_header_checksum_is_dropped_unless_the_nic_is_still_to_fill_it_in() {
 }
 
 #[test]
-fn icrcs_that_are_never_computed_are_told_and_can_be_ignored() {
+fn icrcs_that_are_never_computed_are_a_finding_and_can_be_ignored() {
     let mut records = notified();
     for record in &mut records {
         let end = record.bytes.len();
@@ -855,7 +855,7 @@ fn handshake(time: u64, ids: (u32, u32), psn: u32) -> Vec<Record> {
     vec![at(time, management(A, B, request)), at(time + US, management(B, A, reply))]
 }
 
-/// Packets from a PSN on and CNPs between them.
+/// Packets from a PSN on, with CNPs between them.
 fn slowed(start: u64, psn: u32, cnps: usize) -> Vec<Record> {
     (0..5_u32)
         .flat_map(|nth| {
@@ -867,7 +867,7 @@ fn slowed(start: u64, psn: u32, cnps: usize) -> Vec<Record> {
 }
 
 #[test]
-fn a_connection_that_ends_leaves_nothing_to_the_next() {
+fn a_connection_that_ends_leaves_no_state_to_the_next() {
     let first = with(handshake(0, (1, 2), 100), slowed(10 * US, 100, 5));
     let ends = |time| {
         [at(time, management(A, B, cm::Message::Disconnect { local_id: 1, remote_id: 2, remote_qpn: Qpn::new(0x22) }))]
@@ -886,7 +886,7 @@ fn a_connection_that_ends_leaves_nothing_to_the_next() {
         assert_eq!(rate_after(&reused, 420 * US), Some(LINE), "ended: {dies}");
         assert_eq!((reused.number("losses.retransmitted"), reused.number("losses.not_captured")), (0, 0));
     }
-    // The same messages once more begin nothing.
+    // A repetition of the same messages begins no new connection.
     let repeated =
         report(&with(with(first.clone(), handshake(330 * US, (1, 2), 100)), [at(340 * US, write(A, B, 0x22, 105))]));
     assert!(rate_after(&repeated, 330 * US).is_none_or(|rate| rate < LINE));
@@ -911,7 +911,7 @@ fn equal_addresses_in_two_vlans_are_two_hosts() {
     assert_eq!((report.lowest(0), report.lowest(1)), (LINE / 2, LINE));
     assert_eq!((report.number("rates.0.network"), report.number("rates.1.network")), (100, 200));
     report.is_healthy();
-    // A mirror that keeps the tags of one direction.
+    // A mirror port that keeps the VLAN tags of one direction only.
     let one_way: Vec<_> = tenant(100, true)
         .into_iter()
         .zip([true, false, false])
@@ -963,7 +963,7 @@ fn opcodes_have_names() {
 
 #[test]
 fn idle_time_is_skipped_and_changes_no_decision() {
-    // A flow that was slowed, an hour of nothing, and a CNP after it.
+    // A flow that was slowed, an hour without frames, and a CNP after it.
     let hour = 3_600 * SECOND;
     let records = |idle: u64| {
         let busy = with(notified(), [at(idle, write(A, B, 0x22, 108)), at(idle + 9 * US, cnp(B, A, 0x11))]);
@@ -992,7 +992,7 @@ fn idle_time_is_skipped_and_changes_no_decision() {
 
 #[test]
 fn findings_can_fail_a_script() {
-    let found = Capture::new(&pcap(&with(bound(), [at(20 * US, cnp(STRANGER, A, 0x11))])));
+    let found = Capture::new(&pcap(&with(bound(), [at(20 * US, cnp(UNKNOWN, A, 0x11))])));
     assert_eq!(found.run(&[]).status.code(), Some(0));
     assert_eq!(found.run(&["--fail-on-findings"]).status.code(), Some(4));
     assert_eq!(Capture::new(&pcap(&bound())).run(&["--fail-on-findings"]).status.code(), Some(0));
@@ -1000,7 +1000,7 @@ fn findings_can_fail_a_script() {
 
 #[test]
 fn findings_come_first_and_a_missing_round_trip_time_has_its_reason() {
-    let capture = Capture::new(&pcap(&[at(0, write(A, B, 0x22, 100)), at(9 * US, cnp(STRANGER, A, 0x12))]));
+    let capture = Capture::new(&pcap(&[at(0, write(A, B, 0x22, 100)), at(9 * US, cnp(UNKNOWN, A, 0x12))]));
     let text = String::from_utf8(capture.run(&[]).stdout).unwrap();
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} in {text}"));
     assert!(place("finding") < place("ECN ") && place("ECN ") < place("flows "));
@@ -1018,7 +1018,7 @@ fn parts(folder: &Path) -> usize {
 }
 
 #[test]
-fn a_link_stays_and_its_target_is_written() {
+fn an_output_through_a_symbolic_link_replaces_the_links_target() {
     let folder = tempfile::tempdir().unwrap();
     let (real, link) = (folder.path().join("real.pcapng"), folder.path().join("link.pcapng"));
     for exists in [true, false] {

@@ -1,4 +1,5 @@
-//! The firmware on the model beside the library: equal, and seen to differ when it is disturbed.
+//! The firmware on the core model in lockstep with the library: their decisions are equal, and a corrupted bit of the image's
+//! state is reported as a difference.
 
 use anyhow::Result;
 use cc_core::wire::opcode::CNP;
@@ -55,7 +56,7 @@ fn the_image_decides_as_the_library_does_in_lockstep_and_in_real_time() {
         let core = &report["core"];
         assert_eq!(core["difference"], Value::Null, "{preset}");
         assert_eq!(core["identical"], true);
-        // Every frame but the management datagrams is an event at either end.
+        // Every frame, except connection management, is an event at the sender and one at the receiver.
         assert!(core["events"].as_u64().unwrap() > report["frames"]["total"].as_u64().unwrap());
         for kind in ["sent", "data", "cnp", "ack"] {
             assert!(core["cycles"][kind]["median"].as_u64().unwrap() > 0, "{kind}");
@@ -64,16 +65,16 @@ fn the_image_decides_as_the_library_does_in_lockstep_and_in_real_time() {
         assert_eq!(report["sizes"]["image"], report["sizes"]["native"]);
         assert!(report["rp"]["rp_cnp_handled"].as_u64().unwrap() > 8);
     }
-    // One packet each 88 ns is too much for one small core at any clock.
+    // One packet every 88 ns is too much for one small core at any clock.
     let report = replay(&trace, &["--pace", "real", "--clock", "1000000000"]);
     assert_eq!(report["core"]["difference"], Value::Null);
     assert_eq!(report["core"]["identical"], true);
     assert!(report["core"]["ring_overflows"].as_u64().unwrap() > 0);
 }
 
-/// Whatever the core, the decisions are the library's; only the cycles differ, and in the order that the designs promise.
+/// On every core the decisions are the library's. Only the cycles differ, in the order of the speed of the designs.
 #[test]
-fn every_core_decides_alike() {
+fn every_core_makes_the_same_decisions() {
     let folder = tempfile::tempdir().unwrap();
     let trace = synth(folder.path());
     let medians = ["ibex-maxperf", "ibex", "picorv32", "picorv32-min"].map(|core| {
@@ -87,7 +88,7 @@ fn every_core_decides_alike() {
     assert_eq!(report["core"]["identical"], true);
 }
 
-/// The capture with every frame cut to so many bytes, and these frames after the given number of others.
+/// A copy of the capture with every frame cut to `snap` bytes, and with the frames `extra` after the first `after` frames.
 fn edited(trace: &Path, snap: usize, after: u64, extra: &[&[u8]]) -> PathBuf {
     let path = trace.with_file_name("edited.pcapng");
     let mut writer = Writer::create(&path, &["tap"]).unwrap();
@@ -108,7 +109,7 @@ fn a_snap_length_that_keeps_the_headers_changes_no_decision() {
     let folder = tempfile::tempdir().unwrap();
     let trace = synth(folder.path());
     let whole = replay(&trace, &[]);
-    // Enough for a connection request up to its starting PSN.
+    // 134 bytes are enough for a connection request up to its starting PSN.
     let cut = replay(&edited(&trace, 134, 0, &[]), &[]);
     assert_eq!(cut["frames"]["dropped"], whole["frames"]["dropped"]);
     assert!(cut["icrc"]["unchecked"].as_u64().unwrap() > 1_000);
@@ -120,7 +121,7 @@ fn a_snap_length_that_keeps_the_headers_changes_no_decision() {
 }
 
 #[test]
-fn a_pfc_frame_pauses_the_one_nic_that_sends_to_its_port() {
+fn a_pfc_frame_pauses_the_nic_that_sends_to_its_port() {
     let folder = tempfile::tempdir().unwrap();
     let trace = synth(folder.path());
     let mut pfc = [0; 60];
@@ -146,7 +147,7 @@ fn a_pfc_frame_pauses_the_one_nic_that_sends_to_its_port() {
 }
 
 #[test]
-fn cnps_for_one_qp_join_one_that_waits_in_the_ring() {
+fn a_cnp_is_coalesced_with_one_for_the_same_qp_that_waits_in_the_ring() {
     let folder = tempfile::tempdir().unwrap();
     let trace = synth(folder.path());
     let (number, cnp) = {
@@ -162,21 +163,22 @@ fn cnps_for_one_qp_join_one_that_waits_in_the_ring() {
     let real = ["--nic", &to, "--pace", "real"];
     let single = replay(&trace, &real);
     let repeated = replay(&edited(&trace, usize::MAX, number, &[&cnp, &cnp]), &real);
-    // The first waits behind what the NIC sent before, and the others join it.
+    // The first CNP waits behind descriptors of packets that the NIC has sent, and the others are coalesced with it.
     assert_eq!((&single["core"]["cnps_coalesced"], &repeated["core"]["cnps_coalesced"]), (&0.into(), &2.into()));
     let handled = |report: &Value| report["rp"]["rp_cnp_handled"].as_u64().unwrap();
     assert_eq!(handled(&repeated), handled(&single) + 2);
     assert_eq!(repeated["core"]["identical"], true);
 }
 
-/// A NIC in lockstep whose image loses the top bit of a flow's alpha before its second CNP.
+/// A NIC in lockstep. Before a flow's second CNP, the top bit of its alpha is flipped in the memory of the image.
 struct Disturbed {
     nic: Lockstep<Ibex>,
     cnps: u32,
 }
 
 impl Disturbed {
-    /// After the first CNP at 100 Gb/s the rate is 50 Gb/s and alpha is one: two words of one state.
+    /// Finds the flow's state in memory, by the two words that it has after the first CNP at 100 Gb/s: a rate of 50 Gb/s and an
+    /// alpha of 1. Flips the top bit of alpha.
     fn flip_alpha(&mut self) {
         let core = self.nic.board_mut().core_mut();
         let mut ram = vec![0; RAM_SIZE as usize];
@@ -219,7 +221,7 @@ impl Device for Disturbed {
 }
 
 #[test]
-fn an_alpha_without_its_top_bit_is_seen_at_the_next_cnp() {
+fn a_flipped_bit_of_alpha_is_a_difference_at_the_next_cnp() {
     let folder = tempfile::tempdir().unwrap();
     let chosen = ResolvedSettings::of::<Rp, Np>(&Request::default()).unwrap();
     let image = firmware::image(None, "dcqcn").unwrap();

@@ -1,9 +1,10 @@
-//! `hil replay --core qemu:...` where it cannot run: a line that says why, and a code that drivers of tests know.
+//! `hil replay --core qemu:...` if it cannot run: it prints one line with the reason, and ends with the exit code of skipped
+//! tests.
 
 use std::path::Path;
 use std::process::Command;
 
-/// The code, and the line on standard error.
+/// The exit code, and the line on standard error.
 fn replay(arguments: &[&str]) -> (Option<i32>, String) {
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/incast.pcapng");
     let mut hil = Command::new(env!("CARGO_BIN_EXE_hil"));
@@ -23,7 +24,7 @@ fn a_missing_emulator_is_named_with_its_package() {
 }
 
 #[test]
-fn what_qemu_cannot_do_is_refused() {
+fn options_that_qemu_does_not_support_are_refused() {
     let refused = |arguments: &[&str], line: &str| {
         assert_eq!(replay(&[&["--core"], arguments].concat()), (Some(1), format!("error: {line}\n")));
     };

@@ -1,4 +1,4 @@
-//! `hil replay` from the outside: facts of real captures, malformed frames, bad input.
+//! The program `hil replay`: facts of real captures, malformed frames, bad input.
 
 use cc_core::params::{Settings, Unit};
 use cc_rp::ReactionPoint;
@@ -20,7 +20,7 @@ fn json(trace: &Path, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What the program says of input that it refuses: one line, nothing on standard output, an exit code that is not 0.
+/// The error message for input that is refused: one line, with nothing on standard output and an exit code that is not 0.
 fn refusal(arguments: &[&str]) -> String {
     let output = hil(arguments);
     assert!(!output.status.success(), "{arguments:?}");
@@ -30,7 +30,7 @@ fn refusal(arguments: &[&str]) -> String {
     text
 }
 
-/// A capture of the shared collection; `None`, said so, where there is none.
+/// A capture of the shared collection. If it is not there, prints that and returns `None`.
 fn shared(name: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces").join(name);
     if path.exists() {
@@ -64,7 +64,7 @@ fn soft_roce_hosts_that_use_ect0_and_see_no_congestion_a8() {
     assert_eq!(report["rtt_ns"]["count"], 37);
     assert_eq!(report["rtt_ns"]["max"], 23_000);
     assert_eq!(report["nics"].as_array().unwrap().len(), 2);
-    // Either end acknowledges the other, so both QPNs are learnt.
+    // Each host acknowledges the other's data, so both QPNs are learnt.
     assert_eq!(report["flows"]["bound"], 2);
     assert_eq!(report["core"], Value::Null);
     let narrowed = json(&path, &["--nic", "192.168.70.4"]);
@@ -117,7 +117,7 @@ fn an_incast_makes_the_cnps_that_were_captured_and_the_rates_fall() {
         // Alpha is one at the first CNP: the rate is halved, exactly.
         assert_eq!(points[1][1], 50_000_000_000_u64);
     }
-    // Twice the same, to the byte, and from standard input too.
+    // Two replays print the same bytes, also from standard input.
     let arguments = ["replay", path.to_str().unwrap(), "--format", "json"];
     let once = hil(&arguments).stdout;
     assert_eq!(once, hil(&arguments).stdout);
@@ -130,7 +130,7 @@ fn an_incast_makes_the_cnps_that_were_captured_and_the_rates_fall() {
 }
 
 #[test]
-fn the_time_paused_and_its_share_of_the_run_are_told_by_priority_e10() {
+fn the_time_paused_and_its_share_of_the_run_are_reported_by_priority_e10() {
     use cc_core::wire::{Mac, pfc::Pfc};
     let folder = tempfile::tempdir().unwrap();
     let (trace, path) = (synth(folder.path()), folder.path().join("paused.pcapng"));
@@ -154,8 +154,8 @@ fn the_time_paused_and_its_share_of_the_run_are_told_by_priority_e10() {
     let length = (last - first.unwrap()) as f64;
     let report = json(&path, &["--nic", "10.0.0.1"]);
     assert_eq!(report["frames"]["pfc_unattributed"], 0);
-    let told: Vec<_> = report["pauses"].as_array().unwrap().iter().map(|pause| pause["priority"].clone()).collect();
-    assert_eq!(told, [3, 5]);
+    let paused: Vec<_> = report["pauses"].as_array().unwrap().iter().map(|pause| pause["priority"].clone()).collect();
+    assert_eq!(paused, [3, 5]);
     for (pause, us) in report["pauses"].as_array().unwrap().iter().zip([10.24, 5.12]) {
         assert_eq!((&pause["nic"], &pause["paused_us"]), (&"10.0.0.1".into(), &us.into()));
         assert!((pause["percent"].as_f64().unwrap() - us * 1e5 / length).abs() < 1e-9);
@@ -170,7 +170,7 @@ fn the_time_paused_and_its_share_of_the_run_are_told_by_priority_e10() {
 }
 
 #[test]
-fn settings_reach_the_machines() {
+fn settings_are_passed_to_the_machines() {
     let folder = tempfile::tempdir().unwrap();
     let path = synth(folder.path());
     let every = json(&path, &["--set", "np_min_time_between_cnps=0"]);
@@ -191,7 +191,7 @@ fn malformed_frames_are_counted_and_change_no_state() {
     let bad = folder.path().join("bad.pcapng");
     let mut writer = Writer::create(&bad, &["tap"]).unwrap();
     let mut reader = Reader::open(&good).unwrap();
-    // The reason, the byte at fault, the bits turned in it.
+    // The reason, the byte that is damaged, and the bits flipped in it.
     let damage =
         [("ihl", 14, 1), ("ip_length", 16, 0x80), ("udp_length", 38, 0x80), ("icrc", 52, 1), ("bth_version", 43, 1)];
     while let Some(record) = reader.next().unwrap() {
@@ -279,9 +279,9 @@ fn bad_arguments_are_refused_in_one_line() {
     }
 }
 
-/// ECN marking is on and the reaction points are off: the report has a finding that says so.
+/// If ECN marking is on and the reaction points are off, this is a finding.
 #[test]
-fn marks_that_nobody_heeds_are_a_finding_a24() {
+fn marks_without_a_reaction_of_the_senders_are_a_finding_a24() {
     let folder = tempfile::tempdir().unwrap();
     let path = synth(folder.path());
     let heeded = json(&path, &[]);
@@ -300,7 +300,7 @@ fn marks_that_nobody_heeds_are_a_finding_a24() {
     // A capture read for the receiver alone does not show whether its senders react.
     assert_eq!(json(&path, &["--algorithm", "pfc", "--nic", "10.0.0.9"])["findings"], serde_json::json!([]));
 
-    // The same network without notifications: nothing that DCQCN could react to.
+    // The same network without CNPs: there is no signal to which DCQCN could react.
     let silent = folder.path().join("silent.pcapng");
     copy(&path, &silent, |frame| frame.get(42) != Some(&CNP));
     assert_eq!(json(&silent, &[])["findings"].as_array().unwrap().len(), 1);
@@ -310,19 +310,19 @@ fn marks_that_nobody_heeds_are_a_finding_a24() {
 const CNP: u8 = 0x81;
 const ACK: u8 = 0x11;
 
-/// Copies those frames of a capture that are to stay.
-fn copy(from: &Path, to: &Path, mut stays: impl FnMut(&[u8]) -> bool) {
+/// Copies the frames of a capture for which `keep` returns `true`.
+fn copy(from: &Path, to: &Path, mut keep: impl FnMut(&[u8]) -> bool) {
     let mut reader = Reader::open(from).unwrap();
     let mut writer = Writer::create(to, &["tap"]).unwrap();
     while let Some(record) = reader.next().unwrap() {
-        if stays(record.bytes) {
+        if keep(record.bytes) {
             writer.write(0, record.timestamp_ns, record.bytes, record.original_len).unwrap();
         }
     }
     writer.finish().unwrap();
 }
 
-/// No machine waits for an answer: what is lost is missed once, and the replay goes on to its end.
+/// No machine waits for a reply: a lost one is missed once, and the replay continues to its end.
 #[test]
 fn a_replay_whose_cnps_and_acknowledgements_get_lost_ends_c27() {
     let folder = tempfile::tempdir().unwrap();
@@ -330,18 +330,18 @@ fn a_replay_whose_cnps_and_acknowledgements_get_lost_ends_c27() {
         let (whole, lossy) = (folder.path().join("whole.pcapng"), folder.path().join("lossy.pcapng"));
         let arguments = ["synth", whole.to_str().unwrap(), "--algorithm", entry.name, "--duration", "150"];
         assert!(hil(&arguments).status.success(), "{}", entry.name);
-        let (mut answers, mut lost) = (0, 0_u64);
+        let (mut replies, mut lost) = (0, 0_u64);
         copy(&whole, &lossy, |frame| {
-            // The BTH's opcode; shimmed acknowledgements are known by their size.
-            let answer =
+            // CNPs and acknowledgements by the BTH's opcode; acknowledgements with shims by port and size.
+            let is_reply =
                 matches!(frame.get(42), Some(&CNP | &ACK)) || (frame.len() < 200 && frame.get(37) == Some(&0xb8));
-            answers += u64::from(answer);
-            let goes = answer && answers % 100 == 50;
-            lost += u64::from(goes);
-            !goes
+            replies += u64::from(is_reply);
+            let is_lost = is_reply && replies % 100 == 50;
+            lost += u64::from(is_lost);
+            !is_lost
         });
         let [whole, lossy] = [&whole, &lossy].map(|path| json(path, &["--algorithm", entry.name]));
-        assert!(lost > 0 || entry.name == "pfc", "{}: {answers} answers", entry.name);
+        assert!(lost > 0 || entry.name == "pfc", "{}: {replies} replies", entry.name);
         let total = |report: &Value| report["frames"]["total"].as_u64().unwrap();
         assert_eq!(total(&lossy) + lost, total(&whole), "{}", entry.name);
         assert_eq!(lossy["duration_ns"], whole["duration_ns"], "{}", entry.name);
@@ -350,7 +350,8 @@ fn a_replay_whose_cnps_and_acknowledgements_get_lost_ends_c27() {
     }
 }
 
-/// What the list prints comes from the constants that the machines use, and so do the sizes in the README.
+/// The numbers in the output of `hil list` are the constants that the machines use, and the sizes in the README are the
+/// machines'.
 #[test]
 fn numbers_in_lists_and_documents_are_those_of_the_code_d8() {
     let list: Value = serde_json::from_slice(&hil(&["list", "--format", "json"]).stdout).unwrap();
@@ -414,7 +415,7 @@ impl cc_rp::registry::Visitor for Listed<'_> {
 }
 
 #[test]
-fn a_tos_byte_typed_as_dscp_is_refused_and_the_list_tells_them_apart_a19() {
+fn a_tos_byte_typed_as_dscp_is_refused_and_the_list_shows_both_a19() {
     let text = String::from_utf8(hil(&["list"]).stdout).unwrap();
     assert!(text.contains("DSCP 26 is TOS 104, and 106 with ECT(0)"));
     let folder = tempfile::tempdir().unwrap();

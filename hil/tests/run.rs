@@ -8,7 +8,7 @@ use hil_cores::core::assemble::*;
 const BASE: u32 = 0x0010_0000;
 const MARKER: u32 = 0x8000_0000;
 
-/// An ELF file with one segment that holds `program`; `change` may spoil the bytes.
+/// An ELF file with one segment that holds `program`; `change` may corrupt the bytes.
 fn elf(program: &Program, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let size = program.bytes().len() as u32;
     let mut file = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
@@ -80,7 +80,7 @@ impl Run {
         command.arg("run").arg(self.image()).args(&self.arguments).output().expect("hil starts")
     }
 
-    /// What it says when it refuses: one line, and nothing on standard output.
+    /// The error message of a refused run: one line, with nothing on standard output.
     fn refusal(&self) -> String {
         let output = self.output();
         assert!(!output.status.success());
@@ -98,9 +98,10 @@ impl Run {
     }
 }
 
-/// `lui`, two `addi` and a store; then the store itself (2), `mul` (3) and `div` (37).
+/// The first marker comes after `lui`, two `addi` and a store. Until the second, the store takes 2 cycles, `mul` 3 and `div`
+/// 37.
 #[test]
-fn markers_come_with_cycles_and_instructions() {
+fn markers_are_printed_with_cycles_and_instructions() {
     let run = Run::of(&elf(&program(), |_| {}));
     assert_eq!(
         run.success(),
@@ -113,9 +114,9 @@ fn markers_come_with_cycles_and_instructions() {
     );
 }
 
-/// Between the markers: what a store, `mul` and `div` take.
+/// The cycles between the markers are those of a store, `mul` and `div` on each core.
 #[test]
-fn every_core_takes_its_own_time() {
+fn every_core_takes_the_cycles_of_its_design() {
     let times =
         [("ibex", 2 + 3 + 37), ("ibex-maxperf", 1 + 1 + 37), ("picorv32", 5 + 6 + 40), ("picorv32-min", 5 + 40 + 40)];
     for (core, expected) in times {
@@ -126,7 +127,7 @@ fn every_core_takes_its_own_time() {
     }
 }
 
-/// Each instruction begins when the one before has taken its cycles, of which one is a nanosecond here.
+/// In the wave each instruction begins when the one before has taken its cycles. One cycle is a nanosecond here.
 #[test]
 fn a_wave_shows_every_instruction_in_its_cycle() {
     let run = Run::of(&elf(&program(), |_| {}));
@@ -151,7 +152,7 @@ fn a_wave_shows_every_instruction_in_its_cycle() {
     assert_eq!(std::fs::read_dir(run.folder.path()).expect("a folder").count(), 2, "image and wave, and nothing else");
 }
 
-/// Words come two in three cycles, and the store's answer one later.
+/// With a wait state, two words are fetched in three cycles, and the response to the store comes one cycle later.
 #[test]
 fn wait_states_cost_cycles() {
     let json = Run::of(&elf(&program(), |_| {})).with(&["--wait", "1", "--format", "json"]).success();

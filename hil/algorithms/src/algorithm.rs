@@ -1,4 +1,4 @@
-//! An algorithm that is known at run time only.
+//! An algorithm that is chosen at run time, as a trait object.
 
 use crate::nics::{Natives, NicGroup};
 use crate::registry;
@@ -29,7 +29,7 @@ pub trait Algorithm {
     /// The reaction point has no preset of this name.
     fn presets(&self, name: Option<&str>) -> Result<[(&'static str, SettingsTable); 2]>;
 
-    /// Whether the settings go together on their port.
+    /// Checks that the settings fit each other and the link.
     ///
     /// # Errors
     /// They do not.
@@ -38,7 +38,7 @@ pub trait Algorithm {
     /// An empty group of NICs that run this algorithm on ports like `link`, with these settings of the two machines.
     ///
     /// # Errors
-    /// The settings do not go together on such a port.
+    /// The settings contradict each other or the link.
     fn nics(&self, link: Link, settings: [&SettingsTable; 2]) -> Result<Box<dyn NicGroup>, ParamError>;
 }
 

@@ -13,10 +13,12 @@ use programs::{HeaderCacheOf, Nic, OnHeap, Received, RxFields};
 
 /// Receives the decisions and the frames of a NIC.
 pub trait NicOutput {
-    /// The flow in this slot may send at `rate`, with at most `window` bytes in flight, and not before `hold` has passed.
+    /// Called with each decision: the flow in this slot may send at `rate`, with at most `window` bytes in flight, and not
+    /// before `hold` has passed.
     fn set(&mut self, slot: u16, rate: Rate, window: Bytes, hold: Nanos);
 
-    /// The NIC sends a CNP or an acknowledgement. Nothing is written yet: the caller emits the frame, or reads what it needs.
+    /// Called when the NIC sends a CNP or an acknowledgement. The frame is not written yet: the implementation emits it, or
+    /// reads the fields that it needs.
     ///
     /// # Errors
     /// It cannot be sent.
@@ -43,7 +45,7 @@ pub trait NicGroup {
     /// Whether the notification points acknowledge data.
     fn acknowledges(&self) -> bool;
 
-    /// Takes in a flow of PFC priority `priority`; `None` when there is no room.
+    /// Opens a flow of PFC priority `priority`; `None` if there is no room.
     fn open(&mut self, nic: usize, now: Instant, priority: u8, out: &mut dyn NicOutput) -> Option<Handle>;
 
     /// Binds a flow to its local queue pair number.
@@ -52,11 +54,11 @@ pub trait NicGroup {
     /// The number belongs to another flow, or the flow has one already.
     fn bind(&mut self, nic: usize, flow: Handle, local: Qpn) -> Result<(), BindError>;
 
-    /// Learns the key by which switches name a flow in their CNPs. Returns whether the flow is open and there was room.
+    /// Stores the key by which switches name a flow in their CNPs. Returns whether the flow is open and there was room.
     fn learn_remote(&mut self, nic: usize, flow: Handle, key: FlowKey) -> bool;
 
-    /// Learns the remote end of a local queue pair from a packet that arrived on it from queue pair `remote`. Returns whether
-    /// CNPs can be sent back the way of such packets.
+    /// Learns the headers of CNPs for a local queue pair from a packet that arrived on it from queue pair `remote`. Returns
+    /// whether CNPs can be sent in reply to such packets.
     fn learn_sender(&mut self, nic: usize, now: Instant, packet: &Roce<'_>, remote: Qpn) -> bool;
 
     /// Closes a flow, and returns whether it was open.
@@ -65,10 +67,10 @@ pub trait NicGroup {
     /// Removes the flow received by a local queue pair.
     fn forget(&mut self, nic: usize, local: Qpn);
 
-    /// Data of a flow was sent; `psn` is that of the last packet.
+    /// Called when data of a flow was sent; `psn` is that of the last packet.
     fn sent(&mut self, nic: usize, now: Instant, flow: Handle, psn: Psn, bytes: Bytes, out: &mut dyn NicOutput);
 
-    /// A RoCE packet arrived, whose ICRC has been checked.
+    /// Called when a RoCE packet has arrived, whose ICRC has been checked.
     fn received(
         &mut self,
         nic: usize,
@@ -78,23 +80,24 @@ pub trait NicGroup {
         out: &mut dyn NicOutput,
     ) -> Received;
 
-    /// A PFC frame arrived.
+    /// Called when a PFC frame has arrived.
     fn pause(&mut self, nic: usize, now: Instant, pfc: &Pfc);
 
     /// Handles what is due for one flow, and returns its slot. Call it again as long as [`NicGroup::next_wake`] is not after
     /// `now`.
     fn timer(&mut self, nic: usize, now: Instant, out: &mut dyn NicOutput) -> Option<u16>;
 
-    /// When [`NicGroup::timer`] is to be called next.
+    /// The time at which [`NicGroup::timer`] is to be called next.
     fn next_wake(&self, nic: usize) -> Instant;
 
-    /// A packet of a flow leaves now. Returns how long the flow's next packet has to wait; `None` when the flow is not open.
+    /// Called when a packet of a flow is sent. Returns the time for which the flow's next packet has to wait; `None` if the
+    /// flow is not open.
     fn departure(&mut self, nic: usize, now: Instant, flow: Handle, bytes: Bytes) -> Option<Nanos>;
 
     /// The NIC's counters.
     fn counters(&self, nic: usize) -> NicCounters;
 
-    /// Names and values that explain the decisions about the flow in a slot, see [`ReactionPoint::trace_values`].
+    /// Passes names and values of the state variables of the flow in a slot to `show`, see [`ReactionPoint::trace_values`].
     fn explain(&self, nic: usize, slot: u16, show: &mut dyn FnMut(TraceValue));
 }
 
@@ -116,7 +119,7 @@ impl<A: ReactionPoint, N: NotificationPoint> Natives<A, N> {
     /// An empty group of NICs with these settings.
     ///
     /// # Errors
-    /// Settings that do not go together on this port.
+    /// Settings that contradict each other or the link.
     pub(crate) fn new(link: Link, rp: A::Settings, np: N::Settings) -> Result<Self, ParamError> {
         A::check(&rp, &link)?;
         N::check(&np, &link)?;

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_that_can_be_converted_is_and_another_is_refused_with_those_that_can() {
+    fn convertible_units_are_converted_and_others_are_refused_with_a_list() {
         for (unit, typed, value) in [
             (Unit::Blocks64, "150000", 150_000),
             (Unit::Blocks64, "150000B", 2_344),
@@ -146,7 +146,7 @@ mod tests {
         ] {
             assert_eq!(parse(&field(unit), typed).unwrap(), value, "{typed}");
         }
-        for (unit, typed, told) in [
+        for (unit, typed, expected) in [
             (Unit::Micros, "55MB", "ns, us, ms, s"),
             (Unit::Mbps, "40us", "Mb/s"),
             (Unit::Mbps, "0.1kb/s", "0 to 1000000 Mb/s"),
@@ -156,12 +156,12 @@ mod tests {
             (Unit::Bytes, "99999999GB", "whole number"),
         ] {
             let error = parse(&field(unit), typed).unwrap_err().to_string();
-            assert!(error.contains(told) && error.contains(typed), "{error}");
+            assert!(error.contains(expected) && error.contains(typed), "{error}");
         }
     }
 
     #[test]
-    fn blocks_are_told_in_bytes() {
+    fn blocks_are_converted_to_bytes() {
         assert_eq!(in_bytes(Unit::Blocks64, 150_000).as_deref(), Some("9600000 B (9.6 MB)"));
         assert_eq!(in_bytes(Unit::Blocks64, 2_344).as_deref(), Some("150016 B"));
         assert_eq!(in_bytes(Unit::Bytes, 1), None);

@@ -12,9 +12,9 @@ use std::marker::PhantomData;
 pub struct UnknownName {
     /// The kind of name that was expected: algorithm, parameter and so on.
     pub what: String,
-    /// The name as it was given.
+    /// The unknown name.
     pub typed: String,
-    /// The names there are.
+    /// The known names.
     pub known: Vec<&'static str>,
 }
 
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reaction_point_meets_the_notification_point_that_it_names() {
+    fn a_visitor_gets_the_notification_point_that_the_reaction_point_names() {
         assert_eq!(with("dcqcn", Names).unwrap(), ("dcqcn", "dcqcn"));
         let unknown = with("dcqcm", Names).unwrap_err();
         assert_eq!(unknown.to_string(), "unknown algorithm dcqcm");

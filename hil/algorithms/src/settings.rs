@@ -27,7 +27,7 @@ pub struct Request {
     pub line_rate: u32,
     /// Largest packet on the wire in bytes.
     pub mtu: u32,
-    /// Round-trip time of the empty network in microseconds.
+    /// Round-trip time of the idle network in microseconds.
     pub base_rtt: u32,
 }
 
@@ -66,7 +66,7 @@ impl ResolvedSettings {
     ///
     /// # Errors
     /// An unknown preset or name, a value out of range or of the wrong kind, a file that cannot be read, settings that
-    /// do not go together on this port.
+    /// contradict each other or the link.
     pub fn by(algorithm: &dyn Algorithm, request: &Request) -> Result<Self> {
         let [(rp_preset, rp), (np_preset, np)] = algorithm.presets(request.preset.as_deref())?;
         let mut chosen = Self { rp_preset, np_preset, rp, np, link: link(request)? };

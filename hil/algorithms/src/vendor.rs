@@ -1,11 +1,11 @@
-//! Names of DCQCN's settings in other vendors' tools, where the unit or the meaning differs.
+//! Names of DCQCN's settings in the tools of other vendors, if their unit or meaning differs from that of our fields.
 //!
-//! Those that mean the same in the same unit are aliases of the fields.
+//! Names with the same meaning and unit are aliases of the fields instead.
 
 /// The meaning of a vendor's name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Meaning {
-    /// This field, with values in this unit unless they have one.
+    /// It is this field; a value without a unit is in `unit`.
     Field {
         /// The field's name.
         name: &'static str,
@@ -40,7 +40,8 @@ const NAMES: [(&str, &str, Meaning); 27] = [
         "alpha_update_g",
         "ionic",
         Meaning::Hint(
-            "whether it is the weight of the old alpha or of the new is not published: give dce_tcp_g, the share of the old alpha that is kept, in 1/1024",
+            "whether it is the weight of the old alpha or of the new is not published: give dce_tcp_g, the share of the old \
+             alpha that is kept, in 1/1024",
         ),
     ),
     ("token_bucket_size", "ionic", Meaning::Hint("no reaction point here has a token bucket: leave it out")),
@@ -77,7 +78,7 @@ mod tests {
     use cc_rp::ReactionPoint;
 
     #[test]
-    fn every_name_stands_for_a_field_of_dcqcn_in_a_unit_that_it_takes() {
+    fn every_vendor_name_maps_to_a_field_of_dcqcn_in_a_unit_of_that_field() {
         type Rp = <cc_rp::dcqcn::Dcqcn as ReactionPoint>::Settings;
         type Np = <cc_np::dcqcn::Dcqcn as NotificationPoint>::Settings;
         for (name, _, meaning) in NAMES {

@@ -1,5 +1,5 @@
-//! How fast captures are read: writes one of frames of 1,064 bytes, reads it five times, and prints the best, beside
-//! what the operating system's `read` alone takes for the same file.
+//! Measures how fast captures are read: writes a capture with frames of 1,064 bytes, reads it five times, and prints the best
+//! time, together with the time of the operating system's `read` alone for the same file.
 //!
 //! `cargo run --release -p hil-capture --example capture_speed -- [FRAMES] [FOLDER]`, by default a million frames (1.1 GB) in
 //! the folder for temporary files.

@@ -11,9 +11,9 @@ use super::{ETHERNET, LinkType};
 pub struct CaptureError {
     /// The file, or `standard input`.
     pub file: String,
-    /// Where in the file.
+    /// The place in the file.
     pub place: Place,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
@@ -59,19 +59,19 @@ pub enum Fault {
     Version {
         /// Major and minor version of the file or section.
         found: (u16, u16),
-        /// What is read.
+        /// The version that is supported.
         expected: &'static str,
     },
     /// The file ends too early.
     Cut {
-        /// What was being read.
+        /// The part that was being read.
         what: &'static str,
         /// Its length in bytes.
         expected: u64,
         /// Bytes left in the file.
         found: u64,
     },
-    /// More captured bytes than the snap length, or any honest file, allows.
+    /// More captured bytes than the snap length, or any genuine file, allows.
     CapturedLength {
         /// Captured length that the packet claims, bytes.
         length: u32,
@@ -117,7 +117,7 @@ pub enum Fault {
     Resolution(u8),
     /// A time before 1970 or so late that its nanoseconds exceed 64 bits (July 2554).
     Time,
-    /// More interfaces in one section than any honest file has.
+    /// More interfaces in one section than any genuine file has.
     Interfaces {
         /// The most allowed.
         limit: usize,
@@ -126,7 +126,7 @@ pub enum Fault {
     Interface {
         /// The interface's index.
         index: u32,
-        /// How many are declared.
+        /// Number of interfaces that are declared.
         declared: usize,
     },
     /// A packet that is not an Ethernet frame.
@@ -207,7 +207,7 @@ impl Display for Fault {
     }
 }
 
-/// What a file with these first bytes is, and what to do with it.
+/// The kind of a file with these first bytes, and what to do with it; `None` if it is not known.
 fn hint(magic: [u8; 4]) -> Option<&'static str> {
     Some(match magic {
         [0x1f, 0x8b, ..] => "gzip: unpack it on the way, zcat FILE | hil replay -",
@@ -228,7 +228,7 @@ fn hint(magic: [u8; 4]) -> Option<&'static str> {
 }
 
 impl CaptureError {
-    /// Whether the file ends in the middle of something: what precedes is whole.
+    /// Whether the file ends inside a header, block or packet. Everything before it has been read.
     pub fn is_cut(&self) -> bool {
         matches!(self.fault, Fault::Cut { .. })
             && matches!(self.place, Place::Packet { .. } | Place::Block { .. } | Place::Byte(1..))

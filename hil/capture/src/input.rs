@@ -1,12 +1,12 @@
-//! The bytes of a capture, from any source, through one buffer that lends them out.
+//! Reads the bytes of a capture from any source into one buffer, and lends them out.
 
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
 
 use super::{CaptureError, Fault, Place};
 
-/// Small enough to stay in a second-level cache between `read` and the packet's use, large enough that the system
-/// calls and the moving of a packet that spans two reads do not count.
+/// Bytes of the buffer. It is small enough to stay in a second-level cache between `read` and the use of the packet, and large
+/// enough that system calls, and moving a packet that spans two reads, cost little.
 const BUFFER: usize = 256 << 10;
 
 pub(super) struct Input<R> {
@@ -24,12 +24,12 @@ impl<R: Read> Input<R> {
         Self { source, name: name.to_owned(), buffer: vec![0; BUFFER], unread: 0..0, offset: 0 }
     }
 
-    /// What stands for the file in errors.
+    /// The name of the file in errors.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Place of the next byte to take, in the file.
+    /// Offset in the file of the next byte to take.
     pub(super) fn position(&self) -> u64 {
         self.offset + self.unread.start as u64
     }
@@ -43,14 +43,14 @@ impl<R: Read> Input<R> {
         Ok(self.unread.is_empty() && !self.fill(1)?)
     }
 
-    /// The first four bytes of the file, left to be taken.
+    /// The first four bytes of the file. They are not taken.
     pub(super) fn peek_magic(&mut self) -> Result<[u8; 4], Fault> {
         let magic = self.take(4, "file header")?;
         self.unread.start = magic.start;
         Ok(self.bytes(magic).as_chunks().0[0])
     }
 
-    /// Takes the next `count` bytes: [`Input::bytes`] shows them until the next call that takes or skips.
+    /// Takes the next `count` bytes: [`Input::bytes`] returns them until the next call that takes or skips.
     #[inline]
     pub(super) fn take(&mut self, count: usize, what: &'static str) -> Result<Range<usize>, Fault> {
         if self.unread.len() < count && !self.fill(count)? {
@@ -66,7 +66,7 @@ impl<R: Read> Input<R> {
         &self.buffer[taken]
     }
 
-    /// Passes over the next `count` bytes, of which no more than a buffer is held at a time.
+    /// Skips the next `count` bytes, of which at most a buffer is held at a time.
     pub(super) fn skip(&mut self, count: u64, what: &'static str) -> Result<(), Fault> {
         let mut left = count;
         while left > 0 {
@@ -80,7 +80,7 @@ impl<R: Read> Input<R> {
         Ok(())
     }
 
-    /// Reads until `count` bytes are unread; false if the source ends before.
+    /// Reads until `count` bytes are in the buffer and not yet taken. Returns `false` if the source ends before.
     #[cold]
     fn fill(&mut self, count: usize) -> Result<bool, Fault> {
         self.offset += self.unread.start as u64;

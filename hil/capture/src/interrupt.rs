@@ -1,7 +1,8 @@
 //! Handling of signals that end the program: temporary files are removed, and a replay ends early with a report.
 //!
-//! Files that are being written lie under temporary names, see [`NewFile`](super::NewFile); they are removed before the program
-//! ends. A replay ends early instead, and reports what it has read so far; a second signal ends it at once.
+//! Files that are being written have temporary names, see [`NewFile`](super::NewFile). When a signal comes, they are removed
+//! and the program ends. A replay ends its reading instead, and reports what it has read; a second signal ends the program at
+//! once.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +18,7 @@ use signal_hook::consts::{
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-/// Signals that end a program which does not catch them, and that say nothing of a fault in it.
+/// Signals that end a program which does not catch them, except those that a fault of the program raises.
 const ENDING: [i32; 11] =
     [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGALRM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ];
 
@@ -42,7 +43,7 @@ pub fn watch() -> io::Result<()> {
             if asks && REQUESTED.swap(signal, Ordering::SeqCst) == 0 {
                 continue;
             }
-            // Held to the end, so that no file is begun or finished meanwhile.
+            // The lock is held until the program ends, so that no file is begun or finished meanwhile.
             let parts = parts();
             parts.iter().for_each(|part| drop(fs::remove_file(part)));
             let _ = emulate_default_handler(signal);
@@ -52,7 +53,7 @@ pub fn watch() -> io::Result<()> {
     Ok(())
 }
 
-/// Signals that are ignored from the start on, as under nohup: a bit each.
+/// Signals that were already ignored when the program started, as under nohup: one bit for each.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -73,7 +74,7 @@ fn parts() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     PARTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes a file that is to be removed should a signal end the program.
+/// Makes a file that is removed if a signal ends the program.
 pub(super) fn begin<T>(make: impl FnOnce() -> io::Result<T>, path: impl FnOnce(&T) -> &Path) -> io::Result<T> {
     let mut parts = parts();
     let made = make()?;
@@ -81,7 +82,7 @@ pub(super) fn begin<T>(make: impl FnOnce() -> io::Result<T>, path: impl FnOnce(&
     Ok(made)
 }
 
-/// Gives up a file's temporary name.
+/// Ends the use of a file's temporary name: `finish` renames or removes the file.
 pub(super) fn end<T>(part: &Path, finish: impl FnOnce() -> T) -> T {
     let mut parts = parts();
     let finished = finish();

@@ -1,7 +1,7 @@
 //! Capture files: a streaming reader of pcap and pcapng, and a writer of pcapng.
 //!
-//! [`Reader`] takes bytes from any [`Read`] and lends one [`Record`] at a time out of its own buffer: no copy and no
-//! allocation per packet, and memory that does not grow with the file. It reads
+//! [`Reader`] reads from any [`Read`] and lends out one [`Record`] at a time from its own buffer: without a copy or an
+//! allocation per packet, and with memory that does not grow with the file. It supports
 //!
 //! - pcap, version 2.4, with all four magics: microseconds or nanoseconds, either byte order
 //!   (draft-ietf-opsawg-pcap, section 4);
@@ -9,13 +9,13 @@
 //!   its own link type, snap length, clock resolution and clock offset; enhanced, simple and obsolete packet blocks.
 //!   Other blocks are skipped (draft-ietf-opsawg-pcapng, section 4).
 //!
-//! What precedes a fault in a file is always delivered before the fault is reported. A [`Source`] can be read twice, also where
-//! it is a pipe.
+//! All packets before a fault in a file are returned before the fault is reported. A [`Source`] can be read twice, even if it
+//! is a pipe.
 //!
-//! The formats are decoded here rather than by the crate `pcap-parser` (0.17), because that crate refuses every
-//! power-of-two `if_tsresol`, reads `if_tsoffset` as little-endian in big-endian sections, counts seconds in 32 bits,
-//! lets a block length that is no multiple of 4 and a section header with two different lengths pass, and reports
-//! neither where in the file a fault is nor what was expected there. It serves the tests as a second opinion.
+//! The formats are decoded here and not by the crate `pcap-parser` (0.17), because that crate refuses every power-of-two
+//! `if_tsresol`, reads `if_tsoffset` as little-endian in big-endian sections, counts seconds in 32 bits, accepts a block length
+//! that is no multiple of 4 and a section header with two different lengths, and does not report where a fault is in the file
+//! and what was expected there. The tests use it as a second reader to compare with.
 #![forbid(unsafe_code)]
 
 use std::fmt::{self, Display};
@@ -42,8 +42,8 @@ use input::Input;
 /// The most bytes of one packet that any file may hold, whatever snap length it declares: 16 MiB.
 pub const MAX_CAPTURED: u32 = 16 << 20;
 
-/// The snap length of `tcpdump` and Wireshark for Ethernet, bytes. Some programs declare less than they capture, so
-/// a reader lets packets be as long as this even where the file's own snap length is smaller.
+/// The snap length of `tcpdump` and Wireshark for Ethernet, in bytes. Some programs declare less than they capture, so a reader
+/// accepts packets of up to this length even if the file's own snap length is smaller.
 const USUAL_SNAPLEN: u32 = 262_144;
 
 /// Link type of Ethernet frames, the only one read (tcpdump.org's list of link types: `LINKTYPE_ETHERNET`).
@@ -51,12 +51,12 @@ const ETHERNET: u32 = 1;
 
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
-/// The captured length from which a packet cannot be genuine, given its interface's snap length (0: none declared).
+/// The largest captured length that a packet can have, given its interface's snap length (0: none declared).
 fn longest_capture(snaplen: u32) -> u32 {
     if snaplen == 0 { MAX_CAPTURED } else { snaplen.clamp(USUAL_SNAPLEN, MAX_CAPTURED) }
 }
 
-/// Which way a packet went through the interface that captured it, as pcapng's `epb_flags` say.
+/// The direction of a packet at the interface that captured it, from pcapng's `epb_flags`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Direction {
     /// The file does not say.
@@ -68,7 +68,7 @@ pub enum Direction {
     Outbound,
 }
 
-/// Packets that an interface lost before they reached the file, as the file's statistics say.
+/// Packets that an interface lost before they reached the file, from the file's statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Dropped {
     /// By the interface (`isb_ifdrop`).
@@ -80,7 +80,7 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    /// All of them. The statistics and the packets count the same losses, so the larger sum is taken.
+    /// The total. The statistics and the packets count the same losses, so this is the larger of the two sums.
     pub fn total(&self) -> u64 {
         self.interface.saturating_add(self.system).max(self.between)
     }
@@ -91,24 +91,24 @@ impl Dropped {
 pub struct Record<'a> {
     /// Position among the packets of the file, from 1.
     pub number: u64,
-    /// Nanoseconds since 1970-01-01 UTC. A finer clock is rounded down. A simple packet block of pcapng carries no
-    /// time: it gets that of the packet before it in the file, or 0 if it is the first.
+    /// Nanoseconds since 1970-01-01 UTC. A finer clock is rounded down. A simple packet block of pcapng has no time: it gets
+    /// the time of the packet before it in the file, or 0 if it is the first.
     pub timestamp_ns: u64,
     /// Whether the file has a time for this packet.
     pub is_timed: bool,
-    /// Which way it went.
+    /// Its direction.
     pub direction: Direction,
     /// The interface's index within its section of the file, from 0; 0 in pcap.
     pub interface: u32,
-    /// The speed in bits per second that the file says the interface has (`if_speed`); 0 where it does not say.
+    /// The interface's speed in bits per second from the file (`if_speed`); 0 if the file does not give it.
     pub speed: u64,
-    /// Length of the frame on the wire in bytes, as the file says: more than `bytes` holds if the frame was cut.
+    /// Length of the frame on the wire in bytes, from the file. It is more than the length of `bytes` if the frame was cut.
     pub original_len: u32,
     /// The captured bytes.
     pub bytes: &'a [u8],
 }
 
-/// A packet as a format finds it, its bytes still in the buffer.
+/// A packet that a format's reader has found; its bytes are still in the buffer.
 struct Found {
     timestamp_ns: Option<u64>,
     interface: u32,
@@ -157,7 +157,7 @@ impl Reader<Box<dyn Read + Send>> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the file header from `source`; `name` stands for the file in errors.
+    /// Reads the file header from `source`; `name` is the name of the file in errors.
     ///
     /// # Errors
     /// The source cannot be read, or its header is not that of a capture.
@@ -179,7 +179,7 @@ impl<R: Read> Reader<R> {
         Ok(Format::Pcap(pcap::Pcap::read_header(input, order, nanoseconds_per_tick)?))
     }
 
-    /// The next packet, or `None` at the end of the file, and ever after the end or an error.
+    /// The next packet, or `None` at the end of the file. After the end or an error, every call returns `None`.
     ///
     /// # Errors
     /// The source cannot be read, the file is cut off or malformed, or the packet is not an Ethernet frame.
@@ -211,7 +211,7 @@ impl<R: Read> Reader<R> {
         self.input.position()
     }
 
-    /// What stands for the file in errors.
+    /// The name of the file in errors.
     pub fn name(&self) -> &str {
         self.input.name()
     }
@@ -254,7 +254,7 @@ impl Order {
     }
 }
 
-/// A link type, with its name where it is one that RoCE users meet.
+/// A link type, displayed with its name if it is common in RoCE captures.
 struct LinkType(u32);
 
 impl Display for LinkType {

@@ -5,8 +5,8 @@ use std::io::Read;
 use super::input::Input;
 use super::{CaptureError, Direction, ETHERNET, Fault, Found, NANOSECONDS_PER_SECOND, Order, Place, longest_capture};
 
-/// The low 26 bits of the last word of the file header: the link type with the reserved bits above it. The other bits
-/// say how long a frame check sequence is; one that follows a frame is as harmless to a parser as Ethernet padding.
+/// The low 26 bits of the last word of the file header: the link type, and the reserved bits above it. The other bits are the
+/// length of the frame check sequence. One at the end of a frame is harmless to a parser, like Ethernet padding.
 const LINK_TYPE: u32 = 0x03ff_ffff;
 
 /// Byte order and nanoseconds per tick of the sub-second field, if `magic` starts a pcap file.
@@ -66,7 +66,7 @@ impl Pcap {
             return Err(Fault::CapturedLength { length: captured, limit: self.longest });
         }
         let bytes = input.take(captured as usize, "packet data")?;
-        // At most 2^32 * 10^9 + 2^32 * 10^3: no overflow, even where the file has a million microseconds or more.
+        // At most 2^32 * 10^9 + 2^32 * 10^3: no overflow, even if the file has a million microseconds or more.
         let timestamp_ns = u64::from(seconds) * NANOSECONDS_PER_SECOND + u64::from(ticks) * self.nanoseconds_per_tick;
         let direction = Direction::Unknown;
         Ok(Some(Found { timestamp_ns: Some(timestamp_ns), interface: 0, direction, speed: 0, original_len, bytes }))

@@ -35,15 +35,15 @@ const HEAD: u32 = 8;
 const TRAILER: usize = 4;
 /// The longest block that is held whole: the longest packet, and 64 KiB for fields and options.
 const LONGEST_HELD: u32 = MAX_CAPTURED + (64 << 10);
-/// Interfaces of a section at most: as many as the 16-bit interface number of the obsolete packet block has values. Bounds the
-/// memory.
+/// Most interfaces of a section: as many as the 16-bit interface number of the obsolete packet block has values. The limit
+/// bounds the memory.
 const MAX_INTERFACES: usize = 1 << 16;
 
 struct Interface {
     link_type: u32,
     snaplen: u32,
     clock: Clock,
-    /// Bits per second; 0 where the file does not say.
+    /// Bits per second; 0 if the file does not give it.
     speed: u64,
     dropped: Dropped,
 }
@@ -51,7 +51,7 @@ struct Interface {
 pub(super) struct Pcapng {
     order: Order,
     interfaces: Vec<Interface>,
-    /// Of the sections before this one.
+    /// Packets dropped in the sections before this one.
     dropped_before: Dropped,
 }
 
@@ -89,8 +89,8 @@ impl Pcapng {
         }
     }
 
-    /// Takes the type and the length of the next block, and of a section header the byte order too, on which the
-    /// reading of its length depends. `None` at the end of the file.
+    /// Takes the type and the length of the next block; `None` at the end of the file. For a section header, takes the byte
+    /// order too, because its length is in that byte order.
     #[inline]
     fn head<R: Read>(&mut self, input: &mut Input<R>) -> Result<Option<(u32, u32)>, Fault> {
         if input.at_end()? {
@@ -129,7 +129,7 @@ impl Pcapng {
                 let body = self.body(input, length)?;
                 self.interface(input.bytes(body)).map(|()| None)
             }
-            // Hints: one of another length is passed over.
+            // Statistics are hints, so a block of a wrong length is skipped.
             INTERFACE_STATISTICS if (24..=LONGEST_HELD).contains(&length) => {
                 let body = self.body(input, length)?;
                 self.statistics(input.bytes(body));
@@ -151,7 +151,7 @@ impl Pcapng {
             SIMPLE_PACKET => {
                 let body = self.body(input, length)?;
                 let [original_len] = self.order.words(input.bytes(body.clone()));
-                // The block has no field for the captured length; this rule gives it (section 4.4).
+                // The block has no field for the captured length. It follows from this rule (section 4.4).
                 let captured = match self.interfaces.first() {
                     Some(&Interface { snaplen: snaplen @ 1.., .. }) => original_len.min(snaplen),
                     _ => original_len,
@@ -168,7 +168,7 @@ impl Pcapng {
                 };
                 let found =
                     self.packet(interface, Some((high, low)), captured, original_len, body.start + 20..body.end)?;
-                // 65,535 says that the count is not known.
+                // 65,535 means that the count is not known.
                 self.lost_before(interface, if drops == 0xffff { 0 } else { drops.into() });
                 Ok(Some(found))
             }
@@ -188,7 +188,7 @@ impl Pcapng {
         Ok(start..end)
     }
 
-    /// Passes over the last `left` bytes of a block of `length` bytes, of which only the second length matters.
+    /// Skips the last `left` bytes of a block of `length` bytes, and checks the second length at its end.
     fn pass<R: Read>(&self, input: &mut Input<R>, length: u32, left: u32) -> Result<(), Fault> {
         input.skip(u64::from(left) - TRAILER as u64, "block")?;
         let trailer = input.take(TRAILER, "block length")?;
@@ -209,7 +209,7 @@ impl Pcapng {
         }
         self.dropped_before = self.dropped();
         self.interfaces.clear();
-        // Head, byte order and version are behind.
+        // Head, byte order and version have been taken.
         self.pass(input, length, length - HEAD - 8)
     }
 
@@ -246,8 +246,8 @@ impl Pcapng {
         Ok((Clock::new(resolution, offset)?, speed))
     }
 
-    /// The counts of an interface statistics block (section 4.6), which are from the start of the capture on. They are
-    /// hints: what is wrong with them stops nothing.
+    /// Reads the counts of an interface statistics block (section 4.6), which are totals since the start of the capture. They
+    /// are hints, so a fault in them is no error.
     fn statistics(&mut self, body: &[u8]) {
         let [interface] = self.order.words(body);
         let Some(options) = body.get(12..) else { return };
@@ -259,14 +259,15 @@ impl Pcapng {
                 _ => {}
             }
         }
-        // All ones say that the count is not known.
+        // All ones mean that the count is not known.
         let known = |count: u64| if count == u64::MAX { 0 } else { count };
         if let Some(Interface { dropped, .. }) = self.interfaces.get_mut(interface as usize) {
             (dropped.interface, dropped.system) = (known(by_interface), known(by_system));
         }
     }
 
-    /// What the options of an enhanced packet block say: the packet's direction, and the packets lost before it (section 4.3).
+    /// Reads the options of an enhanced packet block (section 4.3): returns the packet's direction, and counts the packets lost
+    /// before it.
     fn flags(&mut self, interface: u32, options: &[u8]) -> Direction {
         let (mut direction, mut lost) = (Direction::Unknown, 0);
         for (code, value) in self.options(options).map_while(Result::ok) {
@@ -301,14 +302,14 @@ impl Pcapng {
         })
     }
 
-    /// Codes and values of a block's options, up to the end; an error where a length goes beyond the block.
+    /// Codes and values of a block's options, up to the end; an error if a length goes beyond the block.
     fn options<'a>(&self, options: &'a [u8]) -> impl Iterator<Item = Result<(u16, &'a [u8]), Fault>> + use<'a> {
         let (order, mut left) = (self.order, Some(options));
         std::iter::from_fn(move || {
             let (&[c0, c1, l0, l1], rest) = left?.split_first_chunk()?;
             let (code, length) = (order.u16([c0, c1]), order.u16([l0, l1]));
             let value = rest.get(..length.into());
-            // The body is a multiple of 4 bytes long, so that the padding is there if the value is.
+            // The body's length is a multiple of 4, so the padding is in the block if the value is.
             left = value.and_then(|_| rest.get(usize::from(length).next_multiple_of(4)..));
             match value {
                 _ if code == OPTION_END => {
@@ -321,7 +322,7 @@ impl Pcapng {
         })
     }
 
-    /// A packet whose bytes stand at the start of `room`.
+    /// A packet whose bytes are at the start of `room`.
     #[inline]
     fn packet(
         &self,
@@ -353,7 +354,7 @@ impl Pcapng {
     }
 }
 
-/// The clock of an interface: what a tick is worth, and when tick 0 was.
+/// The clock of an interface: the length of a tick, and the time of tick 0.
 struct Clock {
     tick: Tick,
     /// Nanoseconds from 1970 to tick 0.
@@ -361,17 +362,17 @@ struct Clock {
 }
 
 enum Tick {
-    /// This many nanoseconds.
+    /// A tick is this many nanoseconds.
     Nanoseconds(u64),
-    /// One of this many in a nanosecond.
+    /// A nanosecond is this many ticks.
     PerNanosecond(u64),
-    /// 2 to the minus this many seconds.
+    /// A tick is 2^-n seconds, with this n.
     BinarySeconds(u8),
 }
 
 impl Clock {
-    /// From `if_tsresol` and `if_tsoffset` (seconds). Resolutions finer than 10^-19 or 2^-63 seconds, whose 64-bit
-    /// counters would wrap within two seconds, are refused.
+    /// Makes it from `if_tsresol` and `if_tsoffset` (seconds). Resolutions finer than 10^-19 or 2^-63 seconds are refused:
+    /// their 64-bit counters would wrap within two seconds.
     fn new(resolution: u8, offset_s: i64) -> Result<Self, Fault> {
         let tick = match resolution {
             0..=9 => Tick::Nanoseconds(10u64.pow(9 - u32::from(resolution))),
@@ -382,7 +383,7 @@ impl Clock {
         Ok(Self { tick, offset_ns: i128::from(offset_s) * i128::from(NANOSECONDS_PER_SECOND) })
     }
 
-    /// Nanoseconds since 1970 at a tick, rounded down; `None` if they are negative or exceed 64 bits.
+    /// The time of a tick in nanoseconds since 1970, rounded down; `None` if it is negative or exceeds 64 bits.
     #[inline]
     fn nanoseconds(&self, ticks: u64) -> Option<u64> {
         // At most 2^64 * 10^9, below 2^94.
@@ -404,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn one_and_a_half_seconds_are_the_same_in_every_resolution_that_can_say_so() {
+    fn one_and_a_half_seconds_are_the_same_in_every_resolution() {
         for digits in 1..=19 {
             let ticks = 15 * 10u64.pow(u32::from(digits) - 1);
             assert_eq!(nanoseconds(digits, 0, ticks), Some(1_500_000_000), "10^-{digits}");

@@ -1,4 +1,4 @@
-//! Where a capture comes from: a file, a pipe or memory. It can be read more than once.
+//! The source of a capture: a file, a pipe or memory. It can be read more than once.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use super::{CaptureError, Fault, Place, Reader, interrupt};
 
-/// Interval at which a wait for a pipe polls for a signal.
+/// Interval at which the program checks for a signal while it waits for a pipe.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A capture that can be read more than once.
 ///
-/// What cannot be read twice, a pipe, is kept in a temporary file without a name, as long as the capture.
+/// A pipe cannot be read twice, so its bytes are copied to a temporary file without a name, as large as the capture.
 pub struct Source {
     name: String,
     size: Option<u64>,
@@ -23,7 +23,7 @@ pub struct Source {
 }
 
 enum Bytes {
-    /// From this place on.
+    /// A file, from this offset on.
     File(File, u64),
     Memory(Vec<u8>),
 }
@@ -36,7 +36,7 @@ impl Source {
     pub fn open(path: &Path) -> Result<Self, CaptureError> {
         if path == Path::new("-") {
             let name = "standard input";
-            // The file itself: the standard library's buffer in front of it would be filled in small pieces.
+            // The file itself, because the standard library's buffered reader would read it in small pieces.
             let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
             return Self::of(file.map_err(|error| fault(name, Fault::Open(error)))?, name);
         }
@@ -56,7 +56,7 @@ impl Source {
         Ok(Self { name: name.to_owned(), size: None, bytes: Bytes::File(kept, 0) })
     }
 
-    /// The bytes of a capture file; `name` stands for the file in errors.
+    /// The bytes of a capture file; `name` is the name of the file in errors.
     pub fn memory(bytes: impl Into<Vec<u8>>, name: &str) -> Self {
         Self { name: name.to_owned(), size: None, bytes: Bytes::Memory(bytes.into()) }
     }
@@ -92,7 +92,7 @@ impl Source {
         Reader::new(bytes, &self.name)
     }
 
-    /// What stands for the capture in errors.
+    /// The name of the capture in errors.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -107,7 +107,7 @@ fn fault(name: &str, fault: Fault) -> CaptureError {
     CaptureError { file: name.to_owned(), place: Place::File, fault }
 }
 
-/// Copies a pipe to a temporary file, up to its end or until a signal stops the program. A thread of its own reads, since a
+/// Copies a pipe to a temporary file, up to its end or until a signal stops the program. A separate thread reads, because a
 /// signal does not interrupt a read that waits for the pipe's writer.
 fn keep(mut pipe: File) -> io::Result<File> {
     let mut kept = tempfile::tempfile()?;

@@ -1,6 +1,6 @@
-//! Packets inside others: the RoCE packet that a tunnel or a mirror session carries.
+//! Finds packets inside others: the RoCE packet that a tunnel or a mirror session carries.
 //!
-//! | outside | behind it | source |
+//! | outer header | content | source |
 //! | --- | --- | --- |
 //! | UDP port 4789 or 8472 | VXLAN, an Ethernet frame | RFC 7348 |
 //! | UDP port 4790 | VXLAN-GPE, an Ethernet frame or an IP packet | draft-ietf-nvo3-vxlan-gpe |
@@ -9,13 +9,13 @@
 //! | GRE, protocol 0x88be, 0x22eb | ERSPAN I, II, III, a mirrored Ethernet frame | draft-foschiano-erspan |
 //! | IP protocol 4, 41 | an IP packet | RFC 2003, RFC 2473 |
 //!
-//! Tunnels may lie in each other, and VLAN tags anywhere. The end of a tunnel joins the two ECN fields (RFC 6040, 4.2): a mark
-//! that the fabric made outside reaches the receiver. The end of a mirror session does not join them: the outer header
-//! belongs to the path of the copy, not to that of the packet.
+//! Tunnels may be nested, and VLAN tags may be anywhere. The end of a tunnel combines the two ECN fields (RFC 6040, 4.2), so
+//! that a mark of the fabric on the outer header reaches the receiver. The end of a mirror session does not, because its outer
+//! header belongs to the path of the copy and not to that of the packet.
 
 use cc_core::wire::TagProtocol;
 
-/// How deep tunnels are followed into each other.
+/// Most nested tunnels that are decoded.
 const DEPTH: usize = 4;
 
 const IPV4: u16 = 0x0800;
@@ -25,14 +25,14 @@ const ETHERNET: u16 = 0x6558;
 /// The UDP port of Ultra Ethernet's transport (IANA).
 const UET: u16 = 4793;
 
-/// What a frame that is not RoCE carries.
+/// The content of a frame that is not RoCE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inside<'a> {
     /// It carries another frame.
     Frame(Inner<'a>),
     /// It goes to Ultra Ethernet's port.
     Uet,
-    /// It carries none.
+    /// It carries no other frame.
     Nothing,
 }
 
@@ -43,17 +43,17 @@ pub struct Inner<'a> {
     pub bytes: &'a [u8],
     /// Its length on the wire.
     pub wire_len: usize,
-    /// The virtual network, from VXLAN's or Geneve's identifier and GRE's key; 0 for none.
+    /// The virtual network, from VXLAN's or Geneve's identifier or GRE's key; 0 for none.
     pub network: u32,
-    /// The end of the tunnel drops the packet: it is Not-ECT, and the outer header was marked (RFC 6040, 4.2).
+    /// Whether the end of the tunnel drops the packet: it is Not-ECT, and the outer header was marked (RFC 6040, 4.2).
     pub dropped: bool,
 }
 
-/// Space for frames that are not in the file as they were on the wire.
+/// A buffer for frames whose bytes differ from those in the file.
 pub type Buffer = Vec<u8>;
 
-/// What is inside a frame, which was so long on the wire. An inner packet without an Ethernet header gets that of the outer,
-/// and one whose ECN field the tunnel's end changes is copied.
+/// The content of a frame, whose length on the wire is `wire_len`. An inner packet without an Ethernet header gets that of the
+/// outer packet; one whose ECN field is changed by the end of the tunnel is copied to `buffer`.
 pub fn inside<'a>(frame: &'a [u8], wire_len: usize, buffer: &'a mut Buffer) -> Inside<'a> {
     let Some(mut at) = Place::in_frame(frame, 0) else { return Inside::Nothing };
     let mut found = Found { at, network: 0, outer: None, whole: true };
@@ -68,18 +68,18 @@ pub fn inside<'a>(frame: &'a [u8], wire_len: usize, buffer: &'a mut Buffer) -> I
     build(frame, wire_len, &found, buffer)
 }
 
-/// Where a packet is in a frame.
+/// The place of a packet in a frame.
 #[derive(Clone, Copy)]
 struct Place {
-    /// Its Ethernet header, if it has one of its own.
+    /// The offset of its own Ethernet header, if it has one.
     ethernet: Option<usize>,
     ethertype: u16,
-    /// The byte behind the Ethernet header.
+    /// The offset after the Ethernet header.
     ip: usize,
 }
 
 impl Place {
-    /// Of an Ethernet frame that starts here.
+    /// The place in an Ethernet frame that starts at `start`.
     fn in_frame(frame: &[u8], start: usize) -> Option<Self> {
         let mut at = start + 12;
         loop {
@@ -92,7 +92,7 @@ impl Place {
         }
     }
 
-    /// Of an IP packet that starts here; its first four bits say which.
+    /// The place of an IP packet without Ethernet header that starts at `ip`; its first four bits give the version.
     fn bare(frame: &[u8], ip: usize) -> Option<Self> {
         let ethertype = match frame.get(ip)? >> 4 {
             4 => IPV4,
@@ -106,7 +106,7 @@ impl Place {
 struct Found {
     at: Place,
     network: u32,
-    /// The ECN field of the tunnels outside, joined; `None` where there is none to join.
+    /// The combined ECN field of the outer tunnels; `None` if there is none to combine.
     outer: Option<u8>,
     whole: bool,
 }
@@ -117,7 +117,7 @@ enum Step {
     Nothing,
 }
 
-/// One layer inwards.
+/// Removes one layer of headers.
 fn step(frame: &[u8], at: Place, found: &mut Found) -> Step {
     inwards(frame, at, found).unwrap_or(Step::Nothing)
 }
@@ -136,7 +136,8 @@ fn inwards(frame: &[u8], at: Place, found: &mut Found) -> Option<Step> {
         IPV6 => {
             let head = frame.get(at.ip..at.ip + 40)?;
             let (mut protocol, mut behind) = (head[6], at.ip + 40);
-            // Hop-by-hop options, routing and destination options, counted in units of eight bytes, the first not included.
+            // Hop-by-hop options, routing and destination options. Their length is in units of eight bytes, without the first
+            // eight.
             while matches!(protocol, 0 | 43 | 60) {
                 protocol = *frame.get(behind)?;
                 behind += 8 + 8 * usize::from(*frame.get(behind + 1)?);
@@ -177,7 +178,7 @@ fn inwards(frame: &[u8], at: Place, found: &mut Found) -> Option<Step> {
         },
         47 => {
             let flags = two(frame, behind)?;
-            // Version 0. A checksum, a key and a sequence number are four bytes each.
+            // Version 0. Checksum, key and sequence number are optional and have four bytes each.
             (flags & 0x4007 == 0).then_some(())?;
             let word = |bit: u16| if flags & bit == 0 { 0 } else { 4 };
             let inner = behind + 4 + word(0x8000) + word(0x2000) + word(0x1000);
@@ -214,13 +215,14 @@ fn inwards(frame: &[u8], at: Place, found: &mut Found) -> Option<Step> {
     Some(Step::Inner(inner))
 }
 
-/// The frame behind an ERSPAN header: none in type I, which has no sequence number, 8 bytes in II, 12 or 20 in III.
+/// The frame after an ERSPAN header. The header has 0 bytes in type I, which has no sequence number, 8 in II, and 12 or 20 in
+/// III.
 fn erspan(frame: &[u8], at: usize, protocol: u16, sequenced: bool) -> Option<Place> {
     let header = match (protocol, frame.get(at)? >> 4) {
         (0x88be, _) if !sequenced => 0,
         (0x88be, 1) => 8,
         (_, 2) => {
-            // The last bit is set if eight bytes of the platform follow. Only Ethernet frames are read, type 0.
+            // The last bit is set if eight platform-specific bytes follow. Only Ethernet frames, type 0, are read.
             let [high, low] = two(frame, at + 10)?.to_be_bytes();
             (high >> 3 & 0x0f == 0).then_some(12 + 8 * usize::from(low & 1))?
         }
@@ -229,7 +231,7 @@ fn erspan(frame: &[u8], at: usize, protocol: u16, sequenced: bool) -> Option<Pla
     Place::in_frame(frame, at + header)
 }
 
-/// The ECN field that the end of a tunnel makes of the outer and the inner one; `None` where it drops the packet.
+/// Combines the outer and the inner ECN field as the end of a tunnel does; `None` if it drops the packet.
 fn join(outer: u8, inner: u8) -> Option<u8> {
     const NOT_ECT: u8 = 0;
     const ECT1: u8 = 1;
@@ -278,7 +280,7 @@ fn build<'a>(frame: &'a [u8], wire_len: usize, found: &Found, buffer: &'a mut Bu
     Inside::Frame(Inner { bytes, wire_len: length, network, dropped })
 }
 
-/// Writes an ECN field, and in IPv4 the header checksum that follows from it (RFC 1624, equation 3).
+/// Writes an ECN field, and updates the header checksum of IPv4 (RFC 1624, equation 3).
 fn mark(frame: &mut [u8], ip: usize, ethertype: u16, ecn: u8) {
     let Some(header) = frame.get_mut(ip..) else { return };
     match (ethertype, header) {

@@ -1,4 +1,4 @@
-//! Writes captures: pcapng with nanosecond stamps, which every current tool reads.
+//! Writes captures as pcapng with nanosecond time stamps, which every current tool reads.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -47,7 +47,7 @@ impl<W: Write> Writer<W> {
         let mut section = Vec::new();
         section.extend(BYTE_ORDER_MAGIC.to_le_bytes());
         section.extend([1, 0, 0, 0]); // version 1.0
-        section.extend([0xff; 8]); // length of the section: not said
+        section.extend([0xff; 8]); // length of the section: not given
         write_block(&mut sink, u32::from_le_bytes(SECTION_HEADER), &section)?;
         for name in interfaces {
             let mut description = Vec::new();
@@ -61,7 +61,7 @@ impl<W: Write> Writer<W> {
         Ok(Self { sink, interfaces: interfaces.len() })
     }
 
-    /// Writes a packet: its interface, nanoseconds since 1970, its captured bytes, and its length in bytes on the
+    /// Writes a packet: its interface, its time in nanoseconds since 1970, its captured bytes, and its length in bytes on the
     /// wire.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl<W: Write> Writer<W> {
         self.sink.write_all(&length.to_le_bytes())
     }
 
-    /// Flushes what was written and returns where it went.
+    /// Flushes the written bytes and returns the sink.
     ///
     /// # Errors
     /// Writing fails.
@@ -129,7 +129,7 @@ fn refused(message: String) -> io::Error {
 /// an incomplete file. If it is dropped unfinished, or a signal ends the program (see [`interrupt`]), the temporary file is
 /// removed, and a file that was at the path before stays. The path `-` is standard output.
 pub struct NewFile {
-    /// As the user gave it.
+    /// The path that the user gave.
     name: PathBuf,
     sink: BufWriter<Sink>,
 }
@@ -147,8 +147,8 @@ struct Part {
 }
 
 impl NewFile {
-    /// Starts a file that is to appear at `path`, in place of what is there, and, where that is a symbolic link, in place of
-    /// what the link names. `inputs` are files that it must not replace, by whatever name.
+    /// Starts a file that replaces the file at `path` when it is finished. If `path` is a symbolic link, it replaces the link's
+    /// target. `inputs` are files that it must not replace, under any name.
     ///
     /// # Errors
     /// `path` is one of the inputs, or exists and is not a regular file, or its folder cannot be written to.
@@ -205,7 +205,7 @@ impl Part {
         prefix.push(".");
         let mut builder = tempfile::Builder::new();
         builder.prefix(&prefix).suffix(".part");
-        // A temporary file is private by default; this one is going to be an ordinary file, subject to the umask.
+        // A temporary file is private by default. This one becomes an ordinary file, so it has an ordinary file's permissions.
         builder.permissions(PermissionsExt::from_mode(0o666));
         let file = interrupt::begin(|| builder.tempfile_in(folder), NamedTempFile::path)?;
         Ok(Self { path, file: Some(file) })
@@ -227,10 +227,10 @@ impl Drop for Part {
     }
 }
 
-/// The file that a path names once symbolic links are followed, whether it is there or not.
+/// The file that a path names after symbolic links are followed; it need not exist.
 fn followed(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
-    // As many links as Linux follows.
+    // Linux follows at most 40 links too.
     for _ in 0..40 {
         if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {
             return Ok(path);

@@ -1,4 +1,4 @@
-//! Captures as files in the wild have them: every format and byte order, every fault, every cut.
+//! Captures of every format and byte order, with every fault, and cut at every byte.
 
 use std::fs;
 use std::io::{self, Read, Write as _};
@@ -15,7 +15,7 @@ enum Order {
 }
 use Order::{Big, Little};
 
-/// A file in the making.
+/// A file under construction.
 #[derive(Clone)]
 struct Bytes(Order, Vec<u8>);
 
@@ -102,7 +102,7 @@ const NANOSECONDS: u32 = 0xa1b2_3c4d;
 /// Interface, nanoseconds, original length, bytes.
 type Packet = (u32, u64, u32, Vec<u8>);
 
-/// All packets that a source yields, and the error after them if there is one. Checks the numbering on the way.
+/// All packets of a source, and the error after them if there is one. Checks the numbers of the packets.
 fn read(source: impl Read) -> (Vec<Packet>, Option<String>) {
     let mut packets = Vec::new();
     let mut reader = match Reader::new(source, "x") {
@@ -130,7 +130,7 @@ fn read_well(source: impl Read) -> Vec<Packet> {
     packets
 }
 
-/// Yields a byte at a time, each after an interruption.
+/// A source that returns one byte at a time, each after an interrupted read.
 struct Dribble<'a>(&'a [u8], bool);
 
 impl Read for Dribble<'_> {
@@ -162,7 +162,7 @@ fn samples() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn the_four_pcap_magics_tell_the_same_times() {
+fn the_four_pcap_magics_give_the_same_times() {
     for order in [Little, Big] {
         let micro = file(order).pcap_header(MICROSECONDS, 65_535, 1).record(1_700_000_000, 123_456, b"abc", 64);
         let nano = file(order).pcap_header(NANOSECONDS, 65_535, 1).record(1_700_000_000, 123_456_000, b"abc", 64);
@@ -205,7 +205,7 @@ fn every_interface_of_pcapng_has_its_own_clock() {
 }
 
 #[test]
-fn sections_change_byte_order_and_forget_interfaces() {
+fn a_new_section_may_change_the_byte_order_and_declares_its_own_interfaces() {
     let pcapng = file(Little)
         .section(Little)
         .interface(1, 0, 9, 0)
@@ -238,7 +238,7 @@ fn a_simple_packet_takes_the_time_before_it_and_the_snap_length() {
 }
 
 #[test]
-fn blocks_that_are_not_packets_are_passed_over_whatever_their_size() {
+fn blocks_that_are_not_packets_are_skipped_at_any_size() {
     let long = vec![0xab; 3 << 20];
     let pcapng = file(Little).section(Little).interface(1, 0, 9, 0);
     let pcapng = [4, 5, 9, 10, 0xbad, 0x4000_0bad, 0x8000_0001, 77]
@@ -416,7 +416,7 @@ fn a_fault_is_one_line_with_the_file_the_place_and_what_was_expected() {
 }
 
 #[test]
-fn link_types_that_roce_users_meet_are_named() {
+fn link_types_of_common_roce_captures_are_named() {
     for (number, name) in [(113, "Linux cooked"), (276, "Linux cooked v2"), (197, "ERF"), (101, "raw IP")] {
         let pcapng = file(Big).section(Big).interface(number, 0, 9, 0).enhanced(0, 0, b"a", 1);
         let expected = format!("x: byte 80, packet 1: unsupported link type {number} ({name}): expected 1 (Ethernet)");
@@ -432,7 +432,7 @@ fn an_interface_of_another_link_type_without_packets_does_no_harm() {
 }
 
 #[test]
-fn interfaces_without_end_are_refused() {
+fn more_than_65_536_interfaces_are_refused() {
     let interface = file(Little).block(1, |b| b.u32(1).u32(0)).1;
     let many = file(Little).section(Little).raw(&interface.repeat(1 << 16));
     assert_eq!(read(many.1.as_slice()), (vec![], None));
@@ -456,7 +456,7 @@ fn a_huge_length_is_refused_on_its_header_alone() {
 }
 
 #[test]
-fn a_source_that_fails_is_named_with_what_came_before() {
+fn a_failing_source_is_named_after_the_packets_before_the_failure() {
     struct Fails;
     impl Read for Fails {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
@@ -491,13 +491,13 @@ fn a_file_cut_anywhere_yields_its_whole_packets_then_a_clean_end_or_the_cut() {
                 Some(error) => assert!(error.contains(if end == 0 { "empty" } else { "cut off" }), "{error}"),
             }
         }
-        // Between two packets or blocks a cut file looks like a whole one.
+        // A file that is cut between two packets or blocks looks like a whole one.
         assert!((whole.len()..=whole.len() * 3).contains(&clean_ends), "{clean_ends} clean ends");
     }
 }
 
 #[test]
-fn how_the_source_slices_its_bytes_does_not_matter() {
+fn packets_are_the_same_for_any_sizes_of_reads() {
     for sample in samples() {
         assert_eq!(read(Dribble(&sample, false)), read(sample.as_slice()));
     }
@@ -519,13 +519,13 @@ fn the_position_ends_at_the_size_of_the_file() {
         }
         assert_eq!(reader.position(), sample.len() as u64);
         drop(reader);
-        // Once more from the start.
+        // Reads it again from the start.
         assert!(source.reader().unwrap().next().unwrap().is_some());
     }
 }
 
 #[test]
-fn directions_speeds_and_losses_are_what_the_options_say() {
+fn directions_speeds_and_losses_are_read_from_the_options() {
     for order in [Little, Big] {
         let flags = |flags: u32, lost: u64| {
             move |b: Bytes| {
@@ -553,7 +553,7 @@ fn directions_speeds_and_losses_are_what_the_options_say() {
         }
         use Direction::{Inbound, Outbound, Unknown};
         assert_eq!(ways, [Inbound, Outbound, Unknown, Unknown]);
-        // 65,535 drops before an obsolete packet say that the number is not known.
+        // 65,535 drops before an obsolete packet mean that the number is not known.
         assert_eq!(reader.dropped(), Dropped { interface: 5, system: 90, between: 7 });
         assert_eq!(reader.dropped().total(), 95);
     }
@@ -605,7 +605,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_written_is_read_by_us_and_by_others(packets in packets()) {
+    fn written_captures_are_read_by_this_reader_and_by_pcap_parser(packets in packets()) {
         let file = write(&packets);
         prop_assert_eq!(&read_well(file.as_slice()), &packets);
         let (names, theirs) = read_with_pcap_parser(&file);
@@ -631,13 +631,13 @@ proptest! {
         sample in prop::sample::select(samples()),
         noise in prop::collection::vec(any::<u8>(), 0..300),
     ) {
-        // 28 bytes end the section header of pcapng; in pcap they end 4 bytes into a record.
+        // 28 bytes are the section header of pcapng; in pcap they end 4 bytes inside a record.
         read(sample[..28].chain(noise.as_slice()));
     }
 }
 
 #[test]
-fn the_writer_refuses_what_cannot_be_read_back() {
+fn the_writer_refuses_packets_that_cannot_be_read_back() {
     let mut writer = Writer::new(Vec::new(), &["eth0"]).unwrap();
     let refusal = |result: io::Result<()>| result.unwrap_err().to_string();
     assert_eq!(refusal(writer.write(1, 0, b"", 0)), "interface 1: expected one of the 1 declared");
@@ -656,7 +656,7 @@ fn names_in(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_file_appears_whole_or_not_at_all() {
+fn a_file_appears_complete_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.pcapng");
     fs::write(&path, "precious").unwrap();
@@ -684,7 +684,7 @@ fn a_file_that_cannot_be_made_is_named() {
     }
 }
 
-/// The real captures beside the workspace, which a fresh clone does not have.
+/// The path of a real capture beside the workspace; `None` in a fresh clone, which has none.
 fn shared_trace(name: &str) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
     if !folder.is_dir() {

@@ -1,4 +1,4 @@
-//! Captures for tests, made frame by frame: addresses of documentation, right ICRCs, stamps as they are wanted.
+//! Builds captures for tests, frame by frame, with addresses for documentation, right ICRCs, and any time stamps.
 
 use cc_core::wire::opcode;
 use cc_core::wire::pfc::Pfc;
@@ -21,16 +21,16 @@ pub(crate) const fn host(n: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 0, 2, n)
 }
 
-/// Two hosts, and one without a connection.
+/// Two hosts that are connected, and a third one without a connection.
 pub(crate) const A: Ipv4Addr = host(1);
 pub(crate) const B: Ipv4Addr = host(2);
-pub(crate) const STRANGER: Ipv4Addr = host(99);
+pub(crate) const UNKNOWN: Ipv4Addr = host(99);
 
 pub(crate) fn mac(address: Ipv4Addr) -> Mac {
     Mac::new([2, 0, 0, 0, 0, address.octets()[3]])
 }
 
-/// A frame in the making.
+/// A frame under construction.
 #[derive(Clone, Copy)]
 pub(crate) struct Packet {
     pub(crate) from: Ipv4Addr,
@@ -116,13 +116,13 @@ pub(crate) fn read(from: Ipv4Addr, to: Ipv4Addr, qp: u32, psn: u32, len: u32) ->
     Packet { extensions, ..Packet::new(from, to, READ_REQUEST, qp, psn) }
 }
 
-pub(crate) fn answer(from: Ipv4Addr, to: Ipv4Addr, qp: u32, psn: u32, syndrome: Syndrome) -> Packet {
+pub(crate) fn reply(from: Ipv4Addr, to: Ipv4Addr, qp: u32, psn: u32, syndrome: Syndrome) -> Packet {
     let extensions = Extensions { aeth: Aeth { syndrome, msn: 1 }, ..Extensions::default() };
     Packet { extensions, ..Packet::new(from, to, opcode::ACKNOWLEDGE, qp, psn) }
 }
 
 pub(crate) fn ack(from: Ipv4Addr, to: Ipv4Addr, qp: u32, psn: u32) -> Packet {
-    answer(from, to, qp, psn, Syndrome::Ack { credits: Syndrome::NO_CREDITS })
+    reply(from, to, qp, psn, Syndrome::Ack { credits: Syndrome::NO_CREDITS })
 }
 
 pub(crate) fn cnp(from: Ipv4Addr, to: Ipv4Addr, qp: u32) -> Packet {
@@ -156,7 +156,7 @@ pub(crate) fn management(from: Ipv4Addr, to: Ipv4Addr, message: cm::Message) -> 
     frame.to_vec::<HostCrc>().unwrap()
 }
 
-/// A pause of 802.1Qbb by priority, to its group address.
+/// A PFC frame of 802.1Qbb for one priority, to its group address.
 pub(crate) fn pfc(from: Mac, priority: u8, quanta: u16) -> Vec<u8> {
     let mut times = [0; 8];
     times[usize::from(priority)] = quanta;
@@ -165,7 +165,7 @@ pub(crate) fn pfc(from: Mac, priority: u8, quanta: u16) -> Vec<u8> {
     bytes
 }
 
-/// The pause of 802.3x.
+/// A PAUSE frame of 802.3x.
 pub(crate) fn pause(from: Mac, quanta: u16) -> Vec<u8> {
     let mut bytes = pfc(from, 0, 0);
     bytes[14..].fill(0);
@@ -174,7 +174,7 @@ pub(crate) fn pause(from: Mac, quanta: u16) -> Vec<u8> {
     bytes
 }
 
-/// A packet, IPv4 header and UDP header in front of it, as tunnels have them.
+/// A packet in UDP and IPv4, as in a tunnel.
 pub(crate) fn in_udp(port: u16, ecn: u8, inside: &[u8]) -> Vec<u8> {
     let mut udp = [50_000_u16.to_be_bytes(), port.to_be_bytes()].concat();
     udp.extend((8 + inside.len() as u16).to_be_bytes());
@@ -183,7 +183,7 @@ pub(crate) fn in_udp(port: u16, ecn: u8, inside: &[u8]) -> Vec<u8> {
     in_ip(17, ecn, &udp)
 }
 
-/// An Ethernet and an IPv4 header in front of something.
+/// Bytes after an Ethernet and an IPv4 header.
 pub(crate) fn in_ip(protocol: u8, ecn: u8, inside: &[u8]) -> Vec<u8> {
     let mut header = vec![0x45, ecn, 0, 0, 0, 0, 0x40, 0, 64, protocol, 0, 0];
     header.extend([host(201).octets(), host(202).octets()].concat());
@@ -202,7 +202,7 @@ fn set_checksum(header: &mut [u8]) {
     header[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
 }
 
-/// A record: nanoseconds, bytes, and what of them the capture kept.
+/// A record of a capture: time in nanoseconds, bytes, and the number of bytes that the capture kept.
 #[derive(Clone)]
 pub(crate) struct Record {
     pub(crate) time: u64,
@@ -210,14 +210,14 @@ pub(crate) struct Record {
     pub(crate) kept: usize,
 }
 
-/// A frame at a time.
+/// A record of a frame at this time.
 pub(crate) fn at(time: u64, frame: impl Into<Vec<u8>>) -> Record {
     let bytes = frame.into();
     Record { time, kept: bytes.len(), bytes }
 }
 
 impl Record {
-    /// Cut by a snap length.
+    /// Cuts the record to a snap length.
     pub(crate) fn cut(mut self, kept: usize) -> Self {
         self.kept = kept.min(self.bytes.len());
         self
@@ -241,15 +241,15 @@ pub(crate) fn pcap(records: &[Record]) -> Vec<u8> {
     file
 }
 
-/// Which way a packet went, as pcapng has it.
+/// The directions of a packet in pcapng.
 pub(crate) const IN: u32 = 1;
 pub(crate) const OUT: u32 = 2;
 
-/// A pcapng file in the making.
+/// A pcapng file under construction.
 pub(crate) struct Pcapng(pub(crate) Vec<u8>);
 
 impl Pcapng {
-    /// With interfaces that have these speeds in bits per second, 0 for none said.
+    /// A file with interfaces of these speeds in bits per second; 0 for an interface without a speed.
     pub(crate) fn new(speeds: &[u64]) -> Self {
         let mut file = Self(Vec::new());
         let mut section = 0x1a2b_3c4d_u32.to_le_bytes().to_vec();
@@ -278,7 +278,7 @@ impl Pcapng {
         self.0.extend(length.to_le_bytes());
     }
 
-    /// A packet of interface 0 that went this way; its time since [`START`].
+    /// Adds a packet of interface 0 with this direction; its time is since [`START`].
     pub(crate) fn packet(&mut self, record: &Record, direction: u32) {
         let time = START.wrapping_add(record.time);
         let words = [0, (time >> 32) as u32, time as u32, record.kept as u32, record.bytes.len() as u32];
@@ -292,14 +292,14 @@ impl Pcapng {
         self.block(6, &body);
     }
 
-    /// A packet without a time.
+    /// Adds a packet without a time.
     pub(crate) fn simple(&mut self, bytes: &[u8]) {
         let mut body = (bytes.len() as u32).to_le_bytes().to_vec();
         body.extend(bytes);
         self.block(3, &body);
     }
 
-    /// Statistics of interface 0: frames dropped by the interface and by the operating system.
+    /// Adds statistics of interface 0: frames dropped by the interface and by the operating system.
     pub(crate) fn statistics(&mut self, interface: u64, system: u64) {
         let mut body = vec![0; 12];
         body.extend(option(5, &interface.to_le_bytes()));
