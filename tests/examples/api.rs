@@ -11,7 +11,7 @@ fn main() -> ExitCode {
             Ok(text) => text,
             Err(Error::Format) => {
                 eprintln!(
-                    "{name}: this compiler writes another format of JSON: run it with the toolchain that is pinned"
+                    "{name}: this compiler writes another format of JSON: use the toolchain of rust-toolchain.toml"
                 );
                 return ExitCode::FAILURE;
             }

@@ -3,12 +3,12 @@
 //! ```text
 //! decisions [NAME]                 compares with the golden file, and exits with 1 where something differs
 //! decisions --write                writes the golden file
-//! decisions --dump FOLDER [NAME]   writes what goes in and what comes out as text, two files for each run
+//! decisions --dump FOLDER [NAME]   writes the traffic and the decisions as text, two files for each run
 //! decisions --compare FOLDER [NAME]
 //!                                  shows both sides around the first record that differs from a dump of another tree
 //! ```
 //!
-//! NAME takes the runs whose names begin with it: `nic`, `"nic dcqcn"`, `"stage red hpcc"`, `"synth hpcc"`.
+//! NAME selects the runs whose names begin with it: `nic`, `"nic dcqcn"`, `"stage red hpcc"`, `"synth hpcc"`.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use tests::decisions::{Run, golden, path, runs, write};
 
 const USAGE: &str = "usage: decisions [--write | --dump FOLDER | --compare FOLDER] [NAME]";
-/// Records shown on each side before and from the first difference.
+/// How many records are shown before the first difference, and of each side from it on.
 const AROUND: usize = 8;
 
 fn main() -> ExitCode {
@@ -67,7 +67,7 @@ fn dump(folder: &str, name: &str) -> usize {
     0
 }
 
-/// Names and texts of a run's two files.
+/// The names and texts of a run's two files.
 fn sides(run: &Run) -> [(String, String); 2] {
     let text = |records: &[String]| records.iter().flat_map(|record| [record.as_str(), "\n"]).collect();
     [(run.file() + ".in", text(run.input.text())), (run.file() + ".out", text(run.decisions.text()))]

@@ -19,10 +19,10 @@ const FORMAT: &str = "\"format_version\":57}";
 /// The first line of a golden file.
 const HEAD: &str = "# Public items. Written by `cargo run -p tests --example api`.\n";
 
-/// Why there are no items.
+/// Why the items cannot be read.
 #[derive(Debug)]
 pub enum Error {
-    /// The compiler writes another format of JSON than the one that is read. Only a toolchain other than the pinned one does.
+    /// The compiler's JSON has another format than [`FORMAT`]. It happens with a toolchain other than the pinned one.
     Format,
     /// The crate cannot be documented, or its JSON cannot be read.
     Failed(String),
@@ -37,7 +37,7 @@ pub fn path(name: &str) -> PathBuf {
     root().join(format!("tests/golden/api-{name}.txt"))
 }
 
-/// The text of a crate's golden file, as its source is now: one line for each public item, sorted by module.
+/// The text that a crate's golden file must have, from its present source: one line for each public item, sorted by module.
 ///
 /// # Errors
 /// See [`Error`].
@@ -55,8 +55,8 @@ pub fn text(name: &str, features: &str) -> Result<String, Error> {
     Ok(HEAD.to_owned() + &api.items().map(|item| format!("{item}\n")).collect::<String>())
 }
 
-/// Runs rustdoc, in a build folder of its own: build scripts that look for `RUSTC_BOOTSTRAP` would otherwise run again here
-/// and in the next build of the workspace. Returns the JSON's path.
+/// Runs rustdoc in a build folder of its own. In the workspace's build folder, build scripts that depend on `RUSTC_BOOTSTRAP`
+/// would run again here and in the next build. Returns the JSON's path.
 fn document(name: &str, features: &str) -> Result<PathBuf, Error> {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |folder| root().join(folder));
     let target = target.join("api");

@@ -1,4 +1,5 @@
-//! MLCC whole, over bytes: one flow from a NIC through both interconnect switches to a NIC, and all that comes back.
+//! All four roles of MLCC together: one flow whose data packets go from the sender's engine through both interconnect switches
+//! to the receiver's engine, and whose acknowledgements and Switch-INT come back. What passes between them are bytes of frames.
 
 use cc_core::table::Fixed;
 use cc_core::table::Handle;
@@ -18,14 +19,15 @@ use programs::switch_ring::{self, Room};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Servers of 10 Gb/s, and the paper's round trips within and between datacentres.
+/// The servers' links. Their speed and round trip, and the delays below, are the paper's. `LOCAL` is the delay between a server
+/// and its interconnect switch, `FAR` that between the two servers, both one way and in nanoseconds.
 const LINK: Link = Link { line_rate: Rate::from_gbps(10), mtu: Bytes::new(4_096), base_rtt: Nanos::new(24_000) };
 const LOCAL: u64 = 12_000;
 const FAR: u64 = 3_000_000;
 const SENDER: Qpn = Qpn::new(0x99);
 const RECEIVER: Qpn = Qpn::new(0x118);
 
-/// A link of 10 Gb/s, of which others take a share.
+/// A link of 10 Gb/s that other flows share.
 struct LongLink {
     others: f64,
     free: f64,
@@ -40,7 +42,8 @@ impl LongLink {
         Self { others, free: 0.0, ours: 0.0 }
     }
 
-    /// A packet of ours: when it is through, and what the port writes into it then.
+    /// Sends a packet of our flow. Returns the time at which its last byte has left, and the telemetry that the port adds to
+    /// it.
     fn carry(&mut self, now: u64, bytes: usize) -> (u64, Hop) {
         let queue = (self.free - now as f64).max(0.0) * Self::SPEED;
         self.free = self.free.max(now as f64) + bytes as f64 / (Self::SPEED * (1.0 - self.others));
@@ -51,16 +54,17 @@ impl LongLink {
     }
 }
 
+/// An event of the simulation.
 enum Happening {
-    /// The sender's next packet may leave.
+    /// The sender's rate permits its next packet.
     Send,
-    /// A data packet is at one of the switches, or at the receiver.
+    /// A data packet arrives at one of the switches, or at the receiver.
     AtNearSwitch(Vec<u8>),
     AtFarSwitch(Vec<u8>),
     AtReceiver(Vec<u8>),
-    /// The far switch's queue may let its next go.
+    /// The far switch may send the next packet of its queue.
     Release,
-    /// An acknowledgement is at the far switch; it or a Switch-INT is at the sender.
+    /// An acknowledgement arrives at the far switch; an acknowledgement or a Switch-INT arrives at the sender.
     BackAtFarSwitch(Vec<u8>),
     BackAtSender(Vec<u8>),
 }
@@ -83,7 +87,7 @@ impl Transmit for Wire {
     }
 
     fn slot_cnp(&mut self, _: Qpn, _: CnpBodyKind, _: CnpMarking) -> Result<(), NotSent> {
-        panic!("MLCC's flows have no turns");
+        panic!("MLCC's receiver sends no CNPs in slots");
     }
 
     fn ack(&mut self, cause: &Roce<'_>, to: Qpn, fields: &AckFields) -> Result<(), NotSent> {
@@ -107,7 +111,7 @@ fn interconnect<S: OnQueues>(settings: &<S::Stage<Fixed<8>> as Stage>::Settings)
     switch
 }
 
-/// A packet leaves a switch: what becomes of it.
+/// A packet leaves a switch. Returns the stage's verdict on it.
 fn departs<S: OnQueues>(switch: &mut Interconnect<S>, now: Instant, frame: &[u8], sent: &mut Sent) -> Verdict {
     let roce = Roce::of(frame).unwrap();
     let (packet, queued) = (cc_cp::Packet::roce(&roce), roce.wire_len);
@@ -115,7 +119,7 @@ fn departs<S: OnQueues>(switch: &mut Interconnect<S>, now: Instant, frame: &[u8]
     switch.on(now, QUEUE, &event, sent)
 }
 
-/// A packet comes in by the long link, or passes on the way back.
+/// A data packet arrives over the long link, or an acknowledgement on its way back.
 fn arrives<S: OnQueues>(switch: &mut Interconnect<S>, now: Instant, frame: &[u8]) {
     let roce = Roce::of(frame).unwrap();
     let event = SwitchEvent::Arrival { packet: cc_cp::Packet::roce(&roce), queued: Bytes::ZERO };
@@ -156,7 +160,7 @@ fn respond(response: &Response<'_>) -> Vec<u8> {
     response.to_vec::<TableCrc>().unwrap()
 }
 
-/// The sender's next packet, with room for what switches write.
+/// The sender's packet with this PSN, with room for the records that switches add.
 fn data(addresses: Addresses, psn: u32) -> Vec<u8> {
     let int = IntShim::new(IntLayout::Wide, 1, 0, &[0; 64]);
     emit(&Frame {
@@ -181,20 +185,21 @@ fn data(addresses: Addresses, psn: u32) -> Vec<u8> {
     })
 }
 
-/// What a run has seen.
+/// What a run measured.
 #[derive(Default)]
 struct Seen {
     /// When the sender's rate was first updated, and by which event.
     first: Option<(u64, &'static str)>,
-    /// Bytes in the far switch's queue, once in a local round trip, and the sender's rate in Gb/s.
+    /// Bytes in the far switch's queue and the sender's rate in Gb/s, sampled once in a local round trip.
     queue: Vec<f64>,
     rate: Vec<f64>,
-    /// Credits that the far switch read, and Switch-INT that the near one sent.
+    /// Acknowledgements with a newer credit at the far switch, and Switch-INTs that the near switch sent.
     credits: u64,
     returned: u64,
 }
 
-/// One flow for so many nanoseconds; others take these shares of the one link of either datacentre.
+/// Runs one flow for `time` nanoseconds. Other flows take these shares of the link within the sender's and the receiver's
+/// datacentre.
 fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Seen {
     let start = Instant::from_nanos(0);
     let sender_params = Mlcc::check(&cc_rp::mlcc::PAPER, &LINK).unwrap();
@@ -205,7 +210,7 @@ fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Se
     let queues = cc_cp::mlcc::per_flow_queues::PRESETS[0].values;
     let queues = cc_cp::mlcc::per_flow_queues::PerFlowQueuesSettings { initial_rate: 0, ..queues };
     let mut far = interconnect::<PerFlowQueues>(&queues);
-    // How long the far queue's next packet has to wait behind the last.
+    // When the far queue's next packet may leave: the verdict on the last one held it until then.
     let mut free = 0;
     let (mut near_link, mut far_link) = (LongLink::new(near_others), LongLink::new(far_others));
     let mut wire = Wire::default();
@@ -285,7 +290,7 @@ fn run(addresses: Addresses, time: u64, near_others: f64, far_others: f64) -> Se
             Happening::AtReceiver(bytes) => {
                 let packet = Roce::of(&bytes).unwrap();
                 if packet.bth.psn.get() < 1_000 {
-                    assert_eq!(packet.icrc::<TableCrc>(), Icrc::Valid, "whatever switches wrote");
+                    assert_eq!(packet.icrc::<TableCrc>(), Icrc::Valid, "after both switches' changes");
                 }
                 let receipt = RxMeta { msn: Some(packet.bth.psn.get()), ..RxMeta::new(at.stamp(), Some(SENDER)) };
                 receiver.arrival(at, &packet, receipt, &mut wire);
@@ -325,9 +330,10 @@ fn mean(values: &[f64]) -> f64 {
 
 const V4: Addresses = Addresses::V4 { source: Ipv4Addr::new(10, 0, 0, 1), destination: Ipv4Addr::new(10, 1, 0, 9) };
 
-/// The first news of a full link in the sender's own datacentre comes a local round trip later, not a far one.
+/// Switch-INT reports a full link in the sender's own datacentre after a local round trip, within 100 us; the first
+/// acknowledgement takes 6 ms.
 #[test]
-fn the_sender_hears_of_its_own_datacentre_before_the_first_acknowledgement() {
+fn switch_int_updates_the_rate_before_the_first_acknowledgement() {
     let six = Addresses::V6 { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::from_bits(9) };
     for addresses in [V4, six] {
         let seen = run(addresses, 8_000_000, 0.5, 0.0);
@@ -335,14 +341,14 @@ fn the_sender_hears_of_its_own_datacentre_before_the_first_acknowledgement() {
         assert_eq!(what, "Switch-INT");
         assert!(when < 100_000, "{when}");
         assert!(seen.returned > 500);
-        // Half the link less what eta leaves free.
+        // Half of the link, less the share that eta keeps free.
         let rate = mean(&seen.rate[100..240]);
         assert!((3.0..5.5).contains(&rate), "{rate} Gb/s");
     }
 }
 
-/// Others take half of the last link: the queue that the first round trip has built is drained, and the rate settles at what
-/// the receiver's datacentre takes (MLCC 4.3).
+/// Other flows take half of the last link. The queue that the first round trip built is drained, and the sender's rate settles
+/// at what the receiver's datacentre can take (MLCC 4.3).
 #[test]
 fn the_far_switch_s_queue_is_drained_and_then_held_around_the_target_delay() {
     let seen = run(V4, 150_000_000, 0.0, 0.5);
@@ -350,7 +356,7 @@ fn the_far_switch_s_queue_is_drained_and_then_held_around_the_target_delay() {
     let (tail, rates) = (&seen.queue[1_250..], &seen.rate[1_250..]);
     assert!(most > 3e6 && seen.queue[..750].contains(&most), "{most}");
     assert!(mean(tail) < most * 0.4, "{} of {most}", mean(tail));
-    // Half the link less what eta leaves free, and what idles when the queue is empty.
+    // Half of the link, less the share that eta keeps free, and less the time in which the queue is empty.
     assert!((3.0..5.0).contains(&mean(rates)), "{} Gb/s", mean(rates));
     assert!(seen.credits > 3_000, "{} rounds of 24 us or more in 150 ms", seen.credits);
 }

@@ -1,4 +1,4 @@
-//! A NIC's flow whose state a harness puts in.
+//! A harness reads a flow's state from a NIC, and replaces it.
 
 use cc_core::table::Handle;
 use cc_core::{Bytes, Instant, Link, Nanos, Qpn, Rate};
@@ -6,7 +6,7 @@ use cc_rp::RateLimiter;
 use cc_rp::dcqcn::{Dcqcn, DcqcnSnapshot, PAPER};
 use programs::{Nic, Small};
 
-/// The rate that was set last.
+/// A rate limiter that keeps the last rate.
 struct Limiter(Rate);
 
 impl RateLimiter for Limiter {
@@ -16,7 +16,7 @@ impl RateLimiter for Limiter {
 }
 
 #[test]
-fn an_injected_state_sets_the_rate_at_once_and_comes_out_as_it_went_in() {
+fn an_injected_state_sets_the_rate_at_once_and_is_read_back_unchanged() {
     let link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(4_096), base_rtt: Nanos::new(12_000) };
     let now = Instant::from_nanos(1 << 40);
     let np = cc_np::dcqcn::PAPER.values;

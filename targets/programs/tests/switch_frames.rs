@@ -1,4 +1,4 @@
-//! What stages do to frames, and the frames that they send: headers, telemetry and check sums, over IPv4 and IPv6.
+//! The frames that stages change, and those that they send: headers, telemetry and checksums, over IPv4 and IPv6.
 
 use cc_core::table::Fixed;
 use cc_core::wire::shim::{self, IntShim};
@@ -68,7 +68,7 @@ impl<S: OnQueues> Bench<S> {
         self.on(now, &Event::Arrival { packet: Packet::roce(&roce), queued: Bytes::ZERO });
     }
 
-    /// A packet of so many bytes leaves: what becomes of it, and the CNP that is sent because of it.
+    /// A packet of `bytes` bytes leaves. Returns the stage's verdict on it, and the CNP that the stage sends because of it.
     fn departs(&mut self, now: u64, frame: &[u8], bytes: u32) -> (Verdict, Option<Vec<u8>>) {
         let roce = Roce::of(frame).unwrap();
         let (packet, queued) = (Packet { bytes: Bytes::new(bytes), roce: Some(&roce) }, Bytes::new(bytes));
@@ -78,7 +78,8 @@ impl<S: OnQueues> Bench<S> {
     }
 }
 
-/// A data packet to the queue pair `qpn` of a host, with room for `room` records, of which these are written.
+/// A data packet to the queue pair `qpn` of a host, with room for `room` records of telemetry, into which `records` are
+/// written.
 fn data((six, host, qpn): (bool, u8, u32), layout: IntLayout, records: &[Hop], room: u8) -> Vec<u8> {
     let addresses = if six {
         Addresses::V6 { source: Ipv6Addr::from_bits(1), destination: Ipv6Addr::from_bits(host.into()) }
@@ -116,7 +117,7 @@ fn hop(queue: u32) -> Hop {
 }
 
 #[test]
-fn a_direct_int_brings_the_packets_records_and_one_more_and_the_packet_goes_on_with_none() {
+fn a_direct_int_returns_the_packets_records_and_one_more_and_clears_them_in_the_packet() {
     for six in [false, true] {
         let mut bench = Bench::<DirectInt>::new(&direct_int::PRESETS[0].values);
         let mut frame = data((six, 2, 17), IntLayout::Wide, &[hop(1), hop(2), hop(3)], 6);
@@ -138,7 +139,7 @@ fn a_direct_int_brings_the_packets_records_and_one_more_and_the_packet_goes_on_w
 }
 
 #[test]
-fn telemetry_that_cannot_be_added_to_is_not_returned() {
+fn telemetry_that_cannot_take_one_more_record_is_not_returned() {
     let returned = |layout, records: &[Hop], room| {
         let mut bench = Bench::<DirectInt>::new(&direct_int::PRESETS[1].values);
         bench.departs(0, &data((false, 2, 17), layout, records, room), 1_000).1.is_some()
@@ -147,11 +148,14 @@ fn telemetry_that_cannot_be_added_to_is_not_returned() {
     assert!(returned(IntLayout::Wide, &[hop(1); 13], 13));
     assert!(!returned(IntLayout::Wide, &[hop(1); 14], 14), "more than a shim holds");
     assert!(!returned(IntLayout::Wide, &[hop(1); 3], 2), "overflowed");
-    assert!(!returned(IntLayout::Compact, &[hop(1); 2], 6), "no code for R");
+    assert!(
+        !returned(IntLayout::Compact, &[hop(1); 2], 6),
+        "the compact layout has no code for R, the pseudo queue's speed"
+    );
 }
 
 #[test]
-fn a_direct_cnp_is_a_whole_frame_back_to_the_sender() {
+fn a_direct_cnp_is_a_valid_frame_to_the_sender() {
     for six in [false, true] {
         let mut bench = Bench::<RateLimiting>::new(&rate_limiting::PRESETS[0].values);
         bench.grants(1_000);
@@ -168,14 +172,14 @@ fn a_direct_cnp_is_a_whole_frame_back_to_the_sender() {
 }
 
 #[test]
-fn a_standard_cnp_marks_all_flows_between_its_addresses_and_no_other() {
+fn a_standard_cnp_marks_only_the_flows_between_its_addresses() {
     let mut bench = Bench::<RateLimiting>::new(&rate_limiting::PRESETS[0].values);
     bench.grants(1_000);
     let flows = [(false, 2, 17), (false, 2, 18), (false, 3, 17)].map(|flow| data(flow, IntLayout::Wide, &[], 0));
     let sends = |bench: &mut Bench<RateLimiting>, now: u64, flow: usize, bytes: u32| {
         bench.departs(now, &flows[flow], bytes).1.is_some()
     };
-    // Long flows, which nothing has marked yet.
+    // Each flow sends as many bytes as the threshold, after which it no longer counts as new. None is marked yet.
     for flow in 0..3 {
         sends(&mut bench, 1, flow, 63_000_000);
     }
@@ -188,7 +192,7 @@ fn a_standard_cnp_marks_all_flows_between_its_addresses_and_no_other() {
     ));
     bench.arrives(110_000, &plain);
     assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 150_000, flow, 0)), [true, true, false]);
-    assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 550_000, flow, 0)), [false; 3], "the marks were taken off");
+    assert_eq!([0, 1, 2].map(|flow| sends(&mut bench, 550_000, flow, 0)), [false; 3], "the marks have expired");
     let named = CnpBodyKind::Extended(CnpBody { remote_qpn: Qpn::new(18), ..CnpBody::default() });
     let named = respond(&Response::cnp(&Roce::of(&flows[1]).unwrap(), Qpn::new(99), named, CnpMarking::default()));
     bench.arrives(560_000, &named);

@@ -1,4 +1,4 @@
-//! Adapters between the traffic and the library: the only file here that calls the functions of a NIC and a switch.
+//! Adapters between the traffic and the library: of these modules, only this one calls the functions of a NIC and a switch.
 
 use super::journal::{Journal, Kind};
 use super::traffic::{Arrival, Step, traffic};
@@ -21,7 +21,8 @@ use programs::descriptor::{self, Descriptor};
 use programs::switch_ring::{QUEUES, StageAction, SwitchHardware, SwitchProgram};
 use programs::{LogKind, NO_FLOW, NicProgram, Small, TransmitRing};
 
-/// The most wakes between two events at the times at which they are due. Further ones come late, at the time of the next event.
+/// The most wakes between two events that run at the time at which they are due. Further wakes run at the next event's time, so
+/// that late wakes are tested too.
 const PUNCTUAL: usize = 64;
 
 /// The names of all algorithms.
@@ -45,14 +46,14 @@ pub fn stage(stage: &str, text: bool) -> Vec<Run> {
     (1..).zip(&presets).map(|(seed, (preset, settings))| run(stage, seed, (preset, settings), text)).collect()
 }
 
-/// The capture that an algorithm makes in the simulated fabric, frame by frame.
+/// The run of an algorithm in the simulated fabric: its capture, frame by frame.
 pub fn synth(algorithm: &str, text: bool) -> Run {
     registry::with(algorithm, Synth { text }).expect("a known algorithm")
 }
 
-/// The part of a sent frame that the library decides: destination address and payload of IP, without the ICRC. For a rate
-/// message of LSCC, in ICMP, without the address, which is that of the other end of the link and chosen by the device.
-fn said(frame: &[u8]) -> Vec<u8> {
+/// The part of a sent frame that the library decides: the IP destination address and payload, without the ICRC. For a rate
+/// message of LSCC (ICMP) the payload only: its address is that of the other end of the link, which the device chooses.
+fn decided_part(frame: &[u8]) -> Vec<u8> {
     let tags = if frame[12] == 0x81 { 4 } else { 0 };
     let ip = &frame[14 + tags..];
     let (destination, protocol, rest) =
@@ -87,10 +88,10 @@ impl registry::Visitor for Nics {
     }
 }
 
-/// A NIC with 32 flows at most, which [`Step`]s drive.
+/// A NIC with at most 32 flows, driven by [`Step`]s.
 struct NicAdapter<A: ReactionPoint, N: NotificationPoint> {
     nic: NicProgram<A, N, Small>,
-    /// The handle of each flow, in the order of the calls to open; for a flow that was refused, one that is never valid.
+    /// The handle of each flow, in the order of the calls to open; [`NO_FLOW`] for a flow that was refused.
     handles: Vec<u32>,
     device: NicDevice,
 }
@@ -111,7 +112,7 @@ impl<A: ReactionPoint, N: NotificationPoint> NicAdapter<A, N> {
         self.device.now = now;
         let at = |kind| Descriptor::at(kind, now);
         let flow = |flow: &usize| self.handles.get(*flow).copied().unwrap_or(NO_FLOW);
-        let shown = |kind, frame: &[u8], handle, qpn| {
+        let with_frame = |kind, frame: &[u8], handle, qpn| {
             (Descriptor { wire_bytes: frame.len() as u32, handle, qpn, ..at(kind) }, frame.to_vec())
         };
         let (descriptor, frame) = match step {
@@ -136,9 +137,9 @@ impl<A: ReactionPoint, N: NotificationPoint> NicAdapter<A, N> {
                 (Descriptor { qpn: *qpn, ..at(descriptor::DescriptorKind::Disconnect) }, Vec::new())
             }
             Step::Destination(number, frame) => {
-                shown(descriptor::DescriptorKind::LearnRemote, frame, flow(number), Descriptor::UNKNOWN_QPN)
+                with_frame(descriptor::DescriptorKind::LearnRemote, frame, flow(number), Descriptor::UNKNOWN_QPN)
             }
-            Step::Connect(remote, frame) => shown(descriptor::DescriptorKind::Connect, frame, 0, *remote),
+            Step::Connect(remote, frame) => with_frame(descriptor::DescriptorKind::Connect, frame, 0, *remote),
             Step::Arrival(Arrival {
                 frame,
                 wire_bytes,
@@ -171,7 +172,7 @@ impl<A: ReactionPoint, N: NotificationPoint> NicAdapter<A, N> {
     }
 }
 
-/// The device below a NIC: records every call.
+/// The device below a NIC. It records every call of the NIC.
 struct NicDevice {
     now: u64,
     full: bool,
@@ -199,7 +200,7 @@ impl TransmitRing for NicDevice {
     }
 
     fn transmit(&mut self, length: usize) {
-        self.decisions.add(Kind::Sent, self.now, &[], &said(&self.room[..length]));
+        self.decisions.add(Kind::Sent, self.now, &[], &decided_part(&self.room[..length]));
     }
 }
 
@@ -240,7 +241,7 @@ fn run(stage: &str, seed: u64, (preset, settings): (&str, &[Vec<u32>]), text: bo
     Run { name: format!("stage {stage} {preset}"), input, decisions: switch.device.decisions }
 }
 
-/// Adds an event of a switch to a journal of what goes in.
+/// Adds an event at a switch to a journal of the traffic.
 fn record(occasion: &Occasion, journal: &mut Journal) {
     let Occasion { now, at, what, frame } = occasion;
     let words = match *what {
@@ -253,7 +254,7 @@ fn record(occasion: &Occasion, journal: &mut Journal) {
     journal.add(Kind::Event, *now, &words, frame);
 }
 
-/// A switch with one stage, which [`Occasion`]s drive.
+/// A switch with one stage, driven by [`Occasion`]s.
 struct SwitchAdapter {
     switch: SwitchProgram<StageList, Heap>,
     device: SwitchDevice,
@@ -271,12 +272,12 @@ impl SwitchAdapter {
         }
     }
 
-    /// One event of a queue. Returns whether its packet is kept, not dropped.
+    /// Handles one event of a queue. Returns false if the stage drops the event's packet.
     fn on(&mut self, now: u64, at: Place, what: Happening, frame: &[u8]) -> bool {
         let (queue, events) = stage_cycles::events(at, what, self.switch.switch().stages().takes());
         let device = &mut self.device;
         (device.now, device.verdict) = (now, [0; 14]);
-        // The length that a stage reads during the event includes the packet that arrives, and not the one that leaves.
+        // The queue's length that a stage reads during the event includes an arriving packet, and excludes a departing one.
         let (queued, ecn) = match what {
             Happening::Departure { bytes, queued, ecn, .. } => (Some(queued.saturating_sub(bytes)), Some(ecn)),
             Happening::Arrival { queued, bytes } => (Some(queued.saturating_add(bytes)), None),
@@ -299,12 +300,12 @@ impl SwitchAdapter {
     }
 }
 
-/// The device below a switch: collects the calls of the stage during one event into one verdict.
+/// The device below a switch. It merges the stage's calls during one event into one verdict.
 struct SwitchDevice {
     now: u64,
     queued: [Bytes; QUEUES],
     paused: [bool; QUEUES],
-    /// ECN bits of the packet that leaves.
+    /// The ECN bits of the departing packet.
     ecn: Option<u8>,
     /// The fields of [`Kind::Verdict`] from `mark` on.
     verdict: [u64; 14],
@@ -332,7 +333,7 @@ impl TransmitRing for SwitchDevice {
     }
 
     fn transmit(&mut self, length: usize) {
-        self.decisions.add(Kind::Sent, self.now, &[], &said(&self.room[..length]));
+        self.decisions.add(Kind::Sent, self.now, &[], &decided_part(&self.room[..length]));
     }
 }
 
@@ -364,7 +365,7 @@ impl SwitchHardware for SwitchDevice {
                 }
             }
             StageAction::Pause(quanta) => {
-                // Only changes are recorded: a PFC frame that renews a pause is no new decision.
+                // A PFC frame that only renews a pause is not recorded: it is no new decision.
                 let Some(paused) = self.paused.get_mut(queue.index()) else { return };
                 if *paused != (quanta > 0) {
                     *paused = quanta > 0;

@@ -3,29 +3,29 @@
 use crc32fast::Hasher;
 use std::fmt::Write;
 
-/// Records that share one checksum.
+/// The number of records that share one checksum.
 pub const CHUNK: usize = 1_000;
 
-/// What a record is about. The number goes into the checksum, the names into the dump.
+/// The kind of a record. The checksum covers its number; a dump of the text shows its name and those of its fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Kind {
     /// A reaction point set a flow's rate (2^-24 bytes per nanosecond), window (bytes) and hold (nanoseconds).
     Rate = 1,
-    /// A flow was opened in a slot, or refused (2^32 - 1).
+    /// A flow was opened in this slot, or refused (slot 2^32 - 1).
     Opened = 2,
-    /// A queue pair number was bound (1), or refused (0).
+    /// A queue pair number was bound to a flow (1), or refused (0).
     Bound = 3,
-    /// A frame was sent: destination address, and what follows the IP header up to the ICRC.
+    /// A frame was sent: destination address, and the bytes between the IP header and the ICRC.
     Sent = 4,
-    /// The verdict of a stage on a packet; not recorded where it changes nothing. Mark: 0 none,
-    /// 1 undetermined, 2 congested. ECN and credit: one more than the value to be written, 0 for none.
+    /// The verdict of a stage on a packet; a verdict that leaves the packet as it is gets no record. Mark: 0 none,
+    /// 1 undetermined, 2 congested. ECN and credit: the value to be written plus one, or 0 to keep the packet's own.
     Verdict = 5,
     /// A stage pauses the neighbour upstream (1), or resumes it (0).
     Pause = 6,
     /// A stage sends its relay's state to the other end of the long link.
     Relay = 7,
-    /// An event of the traffic, the input.
+    /// An event of the traffic.
     Event = 8,
 }
 
@@ -115,7 +115,7 @@ impl Journal {
         self.count == 0
     }
 
-    /// CRC-32 of each thousand records, and of what remains.
+    /// CRC-32 of each [`CHUNK`] records, and of those that remain at the end.
     pub fn sums(&self) -> Vec<u32> {
         let mut sums = self.sums.clone();
         if !self.count.is_multiple_of(CHUNK) {
@@ -131,7 +131,7 @@ impl Journal {
         whole.finalize()
     }
 
-    /// The records' text, one line each; empty where it was not kept.
+    /// The records' text, one line each; empty if the journal does not keep it.
     pub fn text(&self) -> &[String] {
         self.text.as_deref().unwrap_or_default()
     }

@@ -1,10 +1,10 @@
-//! Golden checksums of every decision of the library. They find changes in code that firmware and host share, where a
-//! comparison of the two finds nothing.
+//! Golden checksums of every decision of the library. They find a change in code that firmware and host share, which a
+//! comparison of the two cannot find.
 //!
-//! Random traffic goes into a NIC with each algorithm and into a switch with each stage, and what they decide is written down
-//! as plain integers ([`journal`]): rates, windows, holds, frames sent, verdicts, pauses. Counters are left out, and none of
-//! the library's types goes in, so that a new name or type changes nothing; [`adapters`] alone knows them. The golden file
-//! has one checksum of the traffic that goes in, and one of each thousand records that come out.
+//! A NIC with each algorithm and a switch with each stage receive random traffic. Their decisions are recorded as plain
+//! integers ([`journal`]): rates, windows, holds, frames sent, verdicts, pauses. Counters are left out, and no record contains
+//! a type of the library, so that a renamed or new type changes no checksum; only [`adapters`] uses those types. The golden
+//! file has one checksum of a run's traffic, and one of each thousand decisions.
 
 pub mod adapters;
 pub mod journal;
@@ -15,29 +15,29 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Frames of a NIC's traffic.
+/// The number of frames in a NIC's traffic.
 const FRAMES: u32 = 12_000;
-/// Events of a switch's traffic.
+/// The number of events in a switch's traffic.
 const EVENTS: u32 = 30_000;
 
 /// The result of one algorithm or stage with one preset.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// `nic`, `stage` or `synth`, its name, and what else distinguishes runs.
+    /// `nic`, `stage` or `synth`, the name of the algorithm or stage, and its preset and the link's speed where there are any.
     pub name: String,
-    /// What went in; empty for `synth`, whose hosts react to each other.
+    /// The traffic; empty for `synth`, whose hosts react to each other.
     pub input: Journal,
-    /// What came out.
+    /// The decisions.
     pub decisions: Journal,
 }
 
 impl Run {
-    /// The name as that of a file.
+    /// The run's name as a file name, with `-` for each space.
     pub fn file(&self) -> String {
         self.name.replace(' ', "-")
     }
 
-    /// Its line of the golden file.
+    /// The run's line in the golden file.
     fn line(&self) -> String {
         let mut line =
             format!("{}: {} in {:08x}, {} out", self.name, self.input.len(), self.input.sum(), self.decisions.len());
@@ -45,7 +45,7 @@ impl Run {
         line
     }
 
-    /// How the run differs from the golden file, `None` if it does not.
+    /// How the run differs from the golden file; `None` if it is equal.
     pub fn difference(&self, golden: &BTreeMap<String, String>) -> Option<String> {
         let Some(line) = golden.get(&self.name) else { return Some(format!("{}: not in the golden file", self.name)) };
         if *line == self.line() {
@@ -57,9 +57,9 @@ impl Run {
             return Some(format!("{}: the golden file's line cannot be read", self.name));
         };
         if input != own_input {
-            return Some(format!("{}: other traffic goes in", self.name));
+            return Some(format!("{}: the traffic differs", self.name));
         }
-        // Two words come before the checksums.
+        // The checksums follow two words, the number of decisions and "out".
         let chunk = output
             .split(' ')
             .skip(2)
@@ -75,29 +75,29 @@ impl Run {
     }
 }
 
-/// All runs whose name begins with `prefix`.
+/// All runs whose name begins with the words of `prefix`. Their journals keep the text of records if `text` is set.
 pub fn runs(prefix: &str, text: bool) -> Vec<Run> {
-    let wanted = |kind: &str, name: &&str| {
+    let selected = |kind: &str, name: &&str| {
         format!("{kind} {name} ").starts_with(prefix) || prefix.starts_with(&format!("{kind} {name} "))
     };
-    let nics = adapters::algorithms().filter(|name| wanted("nic", name)).flat_map(|name| adapters::nic(name, text));
-    let stages = adapters::stages().filter(|name| wanted("stage", name)).flat_map(|name| adapters::stage(name, text));
-    let synths = adapters::algorithms().filter(|name| wanted("synth", name)).map(|name| adapters::synth(name, text));
+    let nics = adapters::algorithms().filter(|name| selected("nic", name)).flat_map(|name| adapters::nic(name, text));
+    let stages = adapters::stages().filter(|name| selected("stage", name)).flat_map(|name| adapters::stage(name, text));
+    let synths = adapters::algorithms().filter(|name| selected("synth", name)).map(|name| adapters::synth(name, text));
     nics.chain(stages).chain(synths).filter(|run| format!("{} ", run.name).starts_with(prefix)).collect()
 }
 
-/// The golden file.
+/// The path of the golden file.
 pub fn path() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden/decisions.txt")
 }
 
-/// The lines of a golden file by the names of the runs.
+/// The lines of a golden file, by the name of the run.
 pub fn golden(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| Some((line.split_once(':')?.0.to_owned(), line.to_owned()))).collect()
 }
 
-/// The golden file of these runs.
+/// The text of the golden file for these runs.
 pub fn write(runs: &[Run]) -> String {
     let mut file = HEAD.to_owned();
     runs.iter().for_each(|run| _ = writeln!(file, "{}", run.line()));

@@ -1,10 +1,10 @@
 //! Random traffic of a NIC, as plain integers and bytes of frames.
 //!
 //! The frames are those of [`RandomTraffic`]: six senders, one receiver, periods of congestion, pauses, damaged frames, a clock
-//! that stops, jumps forward and runs back. One NIC has all of them: it sends the six flows, and receives what they sent.
-//! Events that a capture does not contain are added here: flows that are opened, bound and closed until tables are full,
-//! handles of closed flows, unknown queue pairs, IPv6 and VLAN tags, CNPs by which a switch names a flow by its remote queue
-//! pair, and a transmit ring that is full.
+//! that stops, jumps forward and runs back. One NIC plays all hosts: it sends the packets of the six flows, and also receives
+//! them. This module adds events that the random capture does not contain: flows that are opened, bound and closed until tables
+//! are full, handles of closed flows, unknown queue pairs, IPv6 and VLAN tags, CNPs of a switch, which name a flow by its
+//! remote queue pair, and a full transmit ring.
 
 use super::journal::{Journal, Kind};
 use cc_rp::Signals;
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 /// Flows of the random traffic.
 const FLOWS: usize = 6;
-/// Packets of a flow that wait for their acknowledgement.
+/// The most packets of a flow that are remembered until their acknowledgement.
 const IN_FLIGHT: usize = 64;
 /// Where the BTH begins in an untagged IPv4 frame without shims, and its length.
 const BTH: usize = 42;
@@ -25,7 +25,7 @@ const SHIM_PORT: [u8; 2] = 4792_u16.to_be_bytes();
 const ACKNOWLEDGE: u8 = 0x11;
 const CNP: u8 = 0x81;
 
-/// What happens to a NIC. Flows are numbered in the order of the calls to open them.
+/// One event at a NIC. Flows are numbered in the order of the calls to open them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// The driver opens a flow with this PFC priority.
@@ -36,11 +36,11 @@ pub enum Step {
     Close(usize),
     /// The driver passes a packet of a flow to the NIC, which learns the flow's remote end from it.
     Destination(usize, Vec<u8>),
-    /// The driver connects the local queue pair of this packet's destination with a remote queue pair.
+    /// The driver connects the queue pair to which this packet is addressed with a remote queue pair.
     Connect(u32, Vec<u8>),
     /// The driver destroys a local queue pair.
     Disconnect(u32),
-    /// A packet left: flow, PSN, bytes on the wire.
+    /// The NIC sent a packet: flow, PSN, bytes on the wire.
     Sent(usize, u32, u32),
     /// A frame arrived.
     Arrival(Arrival),
@@ -51,28 +51,28 @@ pub enum Step {
 /// A frame that arrived, and the metadata of the device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// Its bytes, as far as captured.
+    /// Its bytes, as far as they were captured.
     pub frame: Vec<u8>,
-    /// Its bytes on the wire.
+    /// Its length on the wire, in bytes.
     pub wire_bytes: u32,
-    /// Its ICRC is correct.
+    /// The device has checked the ICRC: it is correct.
     pub icrc_checked: bool,
     /// The queue pair number at the other end.
     pub remote: Option<u32>,
     /// Bytes that it acknowledges for the first time.
     pub acked: u32,
-    /// Nanoseconds since the newest packet that it acknowledges left.
+    /// Nanoseconds since the NIC sent the newest packet that it acknowledges.
     pub rtt: Option<u32>,
     /// Message sequence number of its acknowledgement.
     pub msn: Option<u32>,
     /// Level of the receive buffers, 0 to 31.
     pub rx_buffer_level: u8,
-    /// Number of CNPs that it stands for.
+    /// The number of CNPs that the device merged into this one.
     pub coalesced: u32,
 }
 
 impl Step {
-    /// Adds the step to a journal of what goes in.
+    /// Adds the step to a journal of the traffic.
     pub fn record(&self, now: u64, journal: &mut Journal) {
         let word = |option: Option<u32>| option.map_or(u64::MAX, u64::from);
         let (words, bytes): (Vec<u64>, &[u8]) = match self {
@@ -96,7 +96,7 @@ impl Step {
     }
 }
 
-/// Traffic of `frames` frames with these signals, each step with its time in nanoseconds.
+/// Traffic of `frames` frames with these signals. Each step comes with its time in nanoseconds.
 ///
 /// # Panics
 /// Never: random traffic is a capture that can be read.
@@ -122,22 +122,23 @@ struct Flow {
     /// The queue pair that it sends to.
     remote: u32,
     /// The NIC has learnt its remote end.
-    shown: bool,
-    /// PSN, time and bytes of packets under way.
+    is_remote_learnt: bool,
+    /// PSN, time of departure and bytes of packets that are not acknowledged yet.
     sent: VecDeque<(u32, u64, u32)>,
 }
 
+/// The traffic that is being made.
 struct Making {
     chance: SplitMix,
     steps: Vec<(u64, Step)>,
     start: Option<u64>,
     now: u64,
     flows: Vec<Flow>,
-    /// Numbers and queue pairs of further flows, closed ones among them.
+    /// Numbers and queue pairs of the flows besides those six, including closed ones.
     others: Vec<(usize, u32)>,
-    /// Flows so far.
+    /// The number of flows so far.
     opened: usize,
-    /// Of 16 changes of the further flows, the number that open one.
+    /// Of 16 changes of the other flows, the number that open one; the rest close one.
     opening: u32,
     frames: u32,
 }
@@ -151,7 +152,7 @@ impl Making {
         for nth in 0..FLOWS {
             let qpn = 0x40 + nth as u32;
             let number = making.open(nth as u8, qpn);
-            making.flows.push(Flow { number, qpn, remote: 0, shown: false, sent: VecDeque::new() });
+            making.flows.push(Flow { number, qpn, remote: 0, is_remote_learnt: false, sent: VecDeque::new() });
         }
         making
     }
@@ -201,7 +202,7 @@ impl Making {
             }
             let number = self.open(nth as u8, self.flows[nth].qpn);
             let flow = &mut self.flows[nth];
-            (flow.number, flow.shown) = (number, false);
+            (flow.number, flow.is_remote_learnt) = (number, false);
             flow.sent.clear();
         }
         if self.once_in(300) {
@@ -210,19 +211,20 @@ impl Making {
         }
     }
 
-    /// One of the further flows, most often one of the newest.
+    /// One of the newest 32 of the other flows.
     fn other(&mut self) -> Option<(usize, u32)> {
         let newest = self.others.len().min(32) as u32;
         (newest > 0).then(|| self.others[self.others.len() - 1 - self.chance.below(newest) as usize])
     }
 
-    /// A local queue pair that receives.
+    /// The number of a local queue pair that receives.
     fn receiving(&mut self) -> u32 {
         if self.once_in(2) { 0x80 + self.chance.below(FLOWS as u32) } else { 0x400 + self.chance.below(48) }
     }
 
     fn frame(&mut self, frame: &[u8], wire_bytes: u32) {
-        // Sources are 02:00:00:00:00:HOST for the sender of flow HOST - 1, and 02:00:00:00:01:FLOW for what comes back.
+        // Source addresses are 02:00:00:00:00:HOST for the sender of flow HOST - 1, and 02:00:00:00:01:FLOW for frames back to
+        // it.
         let (forward, nth) = match frame.get(6..12) {
             Some(&[2, 0, 0, 0, 0, host]) if (1..=FLOWS).contains(&usize::from(host)) => (true, usize::from(host) - 1),
             Some(&[2, 0, 0, 0, 1, flow]) if usize::from(flow) < FLOWS => (false, usize::from(flow)),
@@ -260,13 +262,13 @@ impl Making {
     fn send(&mut self, nth: usize, at: usize, frame: &[u8], wire_bytes: u32) {
         let (psn, now, connects) = (word(frame, at + 9), self.now, self.once_in(40));
         let flow = &mut self.flows[nth];
-        let (number, qpn, shown) = (flow.number, flow.qpn, flow.shown);
+        let (number, qpn, was_learnt) = (flow.number, flow.qpn, flow.is_remote_learnt);
         flow.sent.push_back((psn, now, wire_bytes));
         if flow.sent.len() > IN_FLIGHT {
             flow.sent.pop_front();
         }
-        (flow.remote, flow.shown) = (word(frame, at + 5), true);
-        if !shown {
+        (flow.remote, flow.is_remote_learnt) = (word(frame, at + 5), true);
+        if !was_learnt {
             self.push(Step::Destination(number, frame.to_vec()));
         }
         if connects {
@@ -275,7 +277,7 @@ impl Making {
         self.push(Step::Sent(number, psn, wire_bytes));
     }
 
-    /// Bytes that an acknowledgement of this PSN newly acknowledges, and the time since that packet left.
+    /// The bytes that an acknowledgement of this PSN newly acknowledges, and the nanoseconds since that packet was sent.
     fn acknowledge(&mut self, nth: usize, psn: u32) -> (u32, Option<u32>) {
         let sent = &mut self.flows[nth].sent;
         let Some(newest) = sent.iter().position(|packet| packet.0 == psn) else { return (0, None) };
@@ -284,7 +286,8 @@ impl Making {
         (acked, rtt.filter(|_| !self.once_in(8)))
     }
 
-    /// Sometimes the same frame comes first for another queue pair, by IPv6 or with a tag, or as a CNP of a switch.
+    /// Sometimes adds a variant of a frame before it: for another queue pair or as a CNP of a switch, and over IPv6 or with a
+    /// VLAN tag.
     fn vary(&mut self, nth: usize, forward: bool, at: usize, arrival: &Arrival) {
         if !self.once_in(4) {
             return;
@@ -292,7 +295,7 @@ impl Making {
         let mut arrival = Arrival { icrc_checked: true, ..arrival.clone() };
         let names_remote = !forward && arrival.frame[at] == CNP && self.once_in(2);
         if names_remote {
-            // Direct or Period; version 1, by the remote queue pair, CE.
+            // The kind is Direct, Standard or Period; 0x15 is version 1, a name by the remote queue pair, and CE.
             let (kind, remote) = (self.chance.pick(&[2, 0, 1]), self.flows[nth].remote.to_be_bytes());
             let mut body = [0; 16];
             body[..2].copy_from_slice(&[kind, 0x15]);
@@ -317,7 +320,7 @@ impl Making {
     }
 }
 
-/// Three bytes, big-endian; zero where the frame is cut.
+/// The number in three bytes, big-endian; zero if the frame was captured to less than that.
 fn word(frame: &[u8], at: usize) -> u32 {
     match frame.get(at..at + 3) {
         Some(&[high, middle, low]) => u32::from_be_bytes([0, high, middle, low]),
@@ -325,8 +328,8 @@ fn word(frame: &[u8], at: usize) -> u32 {
     }
 }
 
-/// Where the BTH of an untagged IPv4 frame is, behind its shims: each begins with its type in the upper half of a byte and its
-/// length in words in the next, and type 0 ends the chain.
+/// The offset of the BTH in an untagged IPv4 frame, after its shims. Each shim has its type in the upper half of its first byte
+/// and its length in words in the second; type 0 ends the chain.
 fn bth(frame: &[u8]) -> Option<usize> {
     if frame.get(12..15)? != [0x08, 0x00, 0x45] || frame.get(23)? != &17 {
         return None;
