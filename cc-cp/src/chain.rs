@@ -1,4 +1,4 @@
-//! Two stages on the queues of one switch.
+//! Two or more stages on the queues of one switch, combined at compile time.
 
 use crate::stage::earlier;
 use crate::{ConfigureError, Emit, Event, Inspect, Kinds, OnQueues, Queue, Stage, StageSizes, Verdict};
@@ -6,10 +6,11 @@ use cc_core::params::Preset;
 use cc_core::table::Storage;
 use cc_core::{Instant, Link, Nanos, Zeroed};
 
-/// Both stages: each sees every event, and their verdicts are joined. Chains of chains make longer ones.
+/// A stage that consists of two: each processes every event, and their verdicts are joined. A chain of more than two stages is
+/// a chain of chains.
 ///
-/// The order of the two makes no difference: the stage that admits packets handles each event first and the one that
-/// rewrites them last, wherever they stand. There is at most one of each, or the chain does not compile:
+/// The order of the two makes no difference: whichever is first, the stage that admits packets processes an arrival first, and
+/// the stage that rewrites packets processes a departure last. A chain with two of either kind does not compile:
 ///
 /// ```
 /// use cc_core::table::Fixed;
@@ -100,7 +101,7 @@ impl<A: Stage, B: Stage> Stage for Chain<A, B> {
         seed: u64,
     ) -> Result<(), ConfigureError> {
         self.first.configure(now, at, link, first, seed)?;
-        // Far from each other, so that stages draw different numbers.
+        // Seeds that are far apart, so that the two stages draw different numbers.
         self.second.configure(now, at, link, second, seed.rotate_left(32))
     }
 

@@ -1,14 +1,15 @@
-//! Events at the queues of a switch, and the packets and messages that they bring.
+//! Events at the queues of a switch, and the packets and messages in them.
 
 use crate::verdict::Verdict;
 use cc_core::wire::opcode::Class;
 use cc_core::wire::{FlowKey, RateMessage, Roce};
 use cc_core::{Bytes, Ecn, Nanos};
 
-/// A queue of a switch: a port, and a traffic class of it (the priority of IEEE 802.1Q).
+/// A queue of a switch: a port, and one of its traffic classes (the priority of IEEE 802.1Q).
 ///
-/// The same value names an ingress and an egress queue; the event says which is meant. Packets arrive at, and are released
-/// from, the queue of the port by which they came in; they depart from the queue of the port by which they leave.
+/// The same value identifies an ingress queue and an egress queue; which of them is meant depends on the event. A packet
+/// arrives at, and is released from, the ingress queue of the port that received it; it departs from the egress queue of the
+/// port that sends it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Queue {
@@ -22,13 +23,13 @@ impl Queue {
     /// Traffic classes of a port.
     pub const CLASSES: usize = 8;
 
-    /// Its number among the queues of a switch: port by port, the classes of a port in order.
+    /// The index of the queue in a switch: 8 times the port plus the class.
     #[inline]
     pub const fn index(self) -> usize {
         (self.port as usize) << 3 | (self.class & 7) as usize
     }
 
-    /// The queue of this number.
+    /// The queue of this index.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "three bits; a switch has fewer than 65 536 ports")]
     pub const fn of(index: usize) -> Self {
@@ -78,13 +79,13 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Message of Swing's relay at the receiver's end of a long link to the one at the sender's end.
+/// Message from Swing's relay at the receiver's end of a long link to the relay at the sender's end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RelayMessage {
-    /// The sender's end is to pause; `false` resumes it.
+    /// `true` pauses the sender's end, `false` resumes it.
     pub paused: bool,
-    /// Counts the messages.
+    /// Sequence number of the message.
     pub seq: u16,
 }
 
@@ -92,7 +93,7 @@ pub struct RelayMessage {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum PeerMessage {
-    /// LSCC: the rate that the other end can take.
+    /// LSCC: the rate at which the other end can receive.
     Rate(RateMessage),
     /// Swing: whether the other end is paused.
     Relay(RelayMessage),
@@ -101,35 +102,35 @@ pub enum PeerMessage {
 /// An event at a queue of a switch.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// A packet comes in by the port of this queue.
+    /// A packet arrives at the port of this queue.
     Arrival {
         /// The packet.
         packet: Packet<'a>,
-        /// Bytes in the switch that came in by this queue, without it.
+        /// Bytes in the switch that arrived at this queue, without this packet.
         queued: Bytes,
     },
-    /// A packet that came in by the port of this queue has left the switch.
+    /// A packet that arrived at the port of this queue has left the switch.
     Release {
         /// Its bytes on the wire.
         bytes: Bytes,
-        /// Bytes in the switch that came in by this queue, this packet included.
+        /// Bytes in the switch that arrived at this queue, this packet included.
         queued: Bytes,
     },
-    /// A packet leaves by the port of this queue.
+    /// A packet leaves through the port of this queue.
     Departure {
         /// The packet.
         packet: Packet<'a>,
-        /// Its ECN bits. Only a stage that rewrites packets sees the marks of the other stages in them.
+        /// Its ECN bits, as it arrived. For a stage that rewrites packets only, they include the marks of the other stages.
         ecn: Ecn,
         /// Bytes in the queue, this packet included.
         queued: Bytes,
         /// Bytes in all queues of the port, this packet included.
         port_queued: Bytes,
     },
-    /// The neighbour at this port pauses the queue by PFC, renews a pause, or resumes it. The switch adds the resume where
-    /// a pause runs out.
+    /// The neighbour at this port pauses the queue by PFC, renews a pause, or resumes it. When the time of a pause has passed,
+    /// the switch passes a resume to the stages.
     Pause {
-        /// For so long; zero resumes.
+        /// The time of the pause; zero resumes.
         time: Nanos,
         /// Bytes in the queue.
         queued: Bytes,
@@ -215,7 +216,7 @@ impl Kinds {
 }
 
 impl<'a> Event<'a> {
-    /// The event for the stage that rewrites packets: with the marks of the other stages in the packet's ECN bits.
+    /// The event for the stage that rewrites packets: the packet's ECN bits include the marks of the other stages.
     #[inline]
     pub(crate) fn marked(&self, verdict: Verdict) -> Self {
         match *self {

@@ -1,21 +1,21 @@
-//! In-band telemetry: what a switch port writes into the packets that leave it.
+//! In-band telemetry (INT): the record that a switch port adds to each packet that leaves it.
 //!
-//! Y. Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, section 4.2 and Fig. 7: the port's speed, its
-//! clock, the bytes that it has sent before this packet, and what stays queued behind it. PowerTCP reads the same.
+//! Y. Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, section 4.2 and Fig. 7: the port's speed, its clock,
+//! the bytes that it has sent before this packet, and the bytes queued behind it. PowerTCP uses the same record.
 //!
-//! Two forms, see [`IntLayout`](cc_core::IntLayout). The compact one's units are multiplied by `int_multi`, for speeds at which
-//! its fields would wrap too soon; a power of two, so that dividing is shifting.
+//! A record has one of two layouts, see [`IntLayout`](cc_core::IntLayout). The units of the compact layout are multiplied by
+//! `int_multi`, for speeds at which its fields would wrap too soon. It is a power of two, so that a division is a shift.
 //!
-//! After the state is lost the byte counter restarts at 0. A sender discards one INT record because of it.
+//! If the state is lost, the byte counter restarts at 0, and a sender discards one INT record because of that.
 
 use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Hop, Link, State};
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of telemetry.
     pub struct IntSettings {
-        /// Layout of the records: 0 is the wide one of 16 bytes, 1 the compact one of 8.
+        /// Layout of the records: 0 is the wide layout of 16 bytes, 1 the compact layout of 8 bytes.
         int_layout: Count, 0..=1, [];
         /// Multiplier of the units of the compact layout: a power of two.
         int_multi: Count, 1..=64, ["INT_MULTI"];
@@ -49,7 +49,7 @@ cc_core::zeroed! {
 #[expect(clippy::cast_possible_truncation, reason = "the counter's low bits, modulo the field's width")]
 fn record(p: &Params, clock: u32, sent: u64, queue: u32) -> Hop {
     let (sent, queue) = if p.compact {
-        // An eightieth, rounded down for all 32-bit values: 2^38 / 80 rounded up.
+        // Division by 80: the factor is 2^38 / 80 rounded up. The result is rounded down, exactly, for every 32-bit value.
         let units = (u64::from(queue).wrapping_mul(3_435_973_837) >> 38) as u32;
         ((sent >> 7 >> p.multi) as u32, units >> p.multi)
     } else {
@@ -59,7 +59,7 @@ fn record(p: &Params, clock: u32, sent: u64, queue: u32) -> Hop {
 }
 
 cc_core::snapshot! {
-    /// A queue that is measured.
+    /// A queue of the telemetry stage.
     pub struct IntPushSnapshot {
         /// Bytes sent so far.
         pub sent: u64,
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_counts_what_went_before_the_packet_and_what_waits_behind_it() {
+    fn a_record_has_the_bytes_sent_before_the_packet_and_the_bytes_queued_behind_it() {
         let params = IntPush::check(&IntPush::PRESETS[0].values, &link(800)).unwrap();
         let mut queue = IntPush::ZEROED;
         let mut on = |now, event| {

@@ -1,4 +1,8 @@
-//! Congestion points: the switch's part of congestion control, which marks, measures, holds or drops packets by its queues.
+//! Congestion points: the switch's side of congestion control. A congestion point marks, measures, delays or drops the packets
+//! of a switch, depending on the length of its queues.
+//!
+//! [`Switch`] runs one [`Stage`], or a [`Chain`] of several, on the queues of a switch. The caller passes it the [`Event`]s of
+//! each queue, and applies the [`Verdict`] that it returns to the packet.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(
@@ -28,9 +32,10 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
-/// Hands the list of stages to a macro, one line each: number, bytes of one queue's state, name, and the path of its type.
+/// Calls a macro with the list of stages, one line each: number, bytes of one queue's state, name, and the path of its type.
 ///
-/// A stage is one file and one line here. Numbers are never used twice; size and name are asserted.
+/// To add a stage, add its file and one line here. A number is never reused for another stage. Size and name are asserted at
+/// compile time.
 #[macro_export]
 macro_rules! for_each_cp {
     ($consumer:ident) => {
@@ -49,7 +54,8 @@ macro_rules! for_each_cp {
     };
 }
 
-/// The module of a stage that is a file of its own here; those of a paper with several are in its folder.
+/// Declares the module of a stage whose path is a file of this folder. The module of a paper with several stages is a folder,
+/// which declares its stages itself.
 macro_rules! module {
     ($module:ident :: $machine:ident) => {
         pub mod $module;
@@ -63,7 +69,7 @@ macro_rules! declare {
             module!($first $(:: $rest)+);
             const _: () = {
                 type Line = <$first $(:: $rest)+ as OnQueues>::Stage<cc_core::table::Fixed<8>>;
-                // As firmware has it: tables count in machine words.
+                // The size in firmware, with 32-bit machine words, in which tables keep their counts.
                 #[cfg(target_pointer_width = "32")]
                 assert!(Line::SIZES.state == $bytes, concat!(stringify!($name), ": the size in the registry is stale"));
                 assert!(

@@ -1,4 +1,4 @@
-//! A chain of any stages, chosen at run time, for programs on a host.
+//! A list of stages that is made at run time, for programs on a host.
 
 use crate::stage::earlier;
 use crate::{ConfigureError, Emit, Event, Kind, Kinds, OnQueues, Queue, Stage, StageSizes, Verdict};
@@ -9,16 +9,16 @@ use core::fmt;
 use std::string::{String, ToString};
 use std::vec::Vec;
 
-/// Why stages cannot be put together, in one line.
+/// Why a list of stages cannot be made. Displayed as one line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StageListError {
     /// No stage has this name.
     Unknown(String),
-    /// Two stages of one list rewrite packets, and would undo each other's work.
+    /// Two stages of one list rewrite packets, and would undo each other's changes.
     TwoRewrite(&'static str, &'static str),
-    /// Two stages of one list admit packets: when the second drops a packet, the first has already counted it as taken.
+    /// Two stages of one list admit packets: when the second drops a packet, the first has already counted it as admitted.
     TwoAdmit(&'static str, &'static str),
-    /// A setting of a stage is refused.
+    /// A setting of a stage is out of range.
     Setting(&'static str, String),
 }
 
@@ -41,27 +41,27 @@ impl fmt::Display for StageListError {
 
 impl core::error::Error for StageListError {}
 
-/// A list of stages: a [`Stage`] that is made at run time, on queues of the heap. The stages keep the settings that they
-/// were added with, and [`Stage::configure`] sets a queue up for all of them.
+/// A list of stages: a [`Stage`] that is made at run time, with its queues on the heap. The list keeps the settings with which
+/// each stage was added; [`Stage::configure`] configures a queue for all stages.
 #[expect(missing_debug_implementations, reason = "thousands of records")]
 pub struct StageList {
     stages: Vec<AnyStage>,
     queues: usize,
-    /// Which of them rewrites packets.
+    /// Index of the stage that rewrites packets.
     rewrites: Option<usize>,
-    /// Which of them admits packets.
+    /// Index of the stage that admits packets.
     admits: Option<usize>,
     takes: Kinds,
 }
 
-/// One stage, on queues of the heap, and its settings.
+/// One stage, with its queues on the heap, and its settings.
 struct One<S: OnQueues> {
     stage: S::Stage<Heap>,
     settings: <S::Stage<Heap> as Stage>::Settings,
 }
 
 impl<S: OnQueues> One<S> {
-    /// The stage by its first preset, with these words in place of as many settings.
+    /// The stage with the settings of its first preset, of which `words` replaces the first ones.
     fn new(queues: usize, words: &[u32]) -> Result<Self, StageListError> {
         let mut one = Self { stage: Zeroed::ZEROED, settings: <S::Stage<Heap> as Stage>::DEFAULT };
         one.set(words)?;
@@ -69,7 +69,7 @@ impl<S: OnQueues> One<S> {
         Ok(one)
     }
 
-    /// The settings from these words on; others stay as they are.
+    /// Replaces the first settings by `words`; the others stay as they are.
     fn set(&mut self, words: &[u32]) -> Result<(), StageListError> {
         for (index, &word) in words.iter().enumerate() {
             let outcome = self.settings.set(index, word);
@@ -168,17 +168,17 @@ macro_rules! any_stage {
 for_each_cp!(any_stage);
 
 impl StageList {
-    /// A list without stages, for so many queues.
+    /// A list without stages, for this number of queues.
     pub const fn new(queues: usize) -> Self {
         Self { stages: Vec::new(), queues, rewrites: None, admits: None, takes: Kinds::NONE }
     }
 
-    /// Adds the stage of this name with these settings, in the order of its fields; those that are missing are those of its
-    /// first preset. Where the stage stands in the list makes no difference.
+    /// Adds the stage of this name with these settings, in the order of its fields; settings that are missing are those of its
+    /// first preset. The order in which stages are added makes no difference.
     ///
     /// # Errors
-    /// There is no such stage, a setting is out of range, or the list has a stage that rewrites or admits packets and this is
-    /// another.
+    /// There is no such stage, a setting is out of range, or both this stage and one of the list rewrite packets or admit
+    /// packets.
     pub fn add(&mut self, name: &str, settings: &[u32]) -> Result<(), StageListError> {
         let stage = AnyStage::new(name, self.queues, settings)?;
         let Traits { name, takes, rewrites, admits, .. } = stage.traits();
@@ -196,8 +196,9 @@ impl StageList {
         Ok(())
     }
 
-    /// The seed of a stage: by its rank in the registry, so that the order of the list makes no difference. The first two have
-    /// the seeds of a [`Chain`](crate::Chain), the others are far from each other likewise.
+    /// The seed of a stage. It depends on the stage's rank among those of the list, by their numbers in the registry, so that
+    /// the order in which they were added makes no difference. The first two have the seeds that they have in a
+    /// [`Chain`](crate::Chain); those of further stages are as far apart.
     fn seed_of(&self, place: usize, seed: u64) -> u64 {
         let key = |place: usize| self.stages.get(place).map_or((0, 0), |stage| (stage.traits().number, place));
         let rank = (0..self.stages.len()).filter(|&other| key(other) < key(place)).count() as u64;
@@ -205,7 +206,7 @@ impl StageList {
             .wrapping_add((rank >> 1).wrapping_mul(0x9e37_79b9_0000_0000))
     }
 
-    /// Changes the settings of the first stage of this name: of queues that are configured from now on.
+    /// Changes the settings of the first stage of this name. They apply to queues that are configured from now on.
     ///
     /// # Errors
     /// The list has no such stage, or a setting is out of range.
@@ -245,7 +246,7 @@ impl Stage for StageList {
         self.stages.iter_mut().for_each(|stage| stage.make_room(queues));
     }
 
-    /// Sets a queue up for all stages. The stages draw different random numbers.
+    /// Configures a queue for all stages. The stages draw different random numbers.
     fn configure(&mut self, now: Instant, at: Queue, link: &Link, (): &(), seed: u64) -> Result<(), ConfigureError> {
         for place in 0..self.stages.len() {
             let seed = self.seed_of(place, seed);

@@ -1,17 +1,18 @@
-//! A shared packet buffer, and the pauses that keep it from overflowing (priority flow control, IEEE 802.1Qbb).
+//! A shared packet buffer, and the pauses (priority flow control, IEEE 802.1Qbb) that keep it from overflowing.
 //!
-//! Thresholds as in HPCC's public simulator (switch-mmu.cc), which are those of shared-memory switch chips: every
-//! ingress (port, priority) has a reserve of its own, then takes from the shared part up to a threshold, and what arrives
-//! while a pause takes effect goes into its headroom.
+//! The thresholds are those of HPCC's public simulator (switch-mmu.cc), as in shared-memory switch chips. The packets of every
+//! ingress (port, priority) are charged to its own reserve first, then to the shared part up to a threshold; those that arrive
+//! while a pause takes effect are charged to its headroom.
 //!
 //! ```text
 //! T      = (buffer - all headroom - all reserves - shared in use) >> alpha_shift     dynamic, or Xoff
 //! pause  when headroom is in use, or the shared part is at T
 //! resume when no headroom is in use, and the shared part is empty or resume_offset below T (or at Xon)
-//! drop   when the headroom is exhausted, which a lossless network must never see
+//! drop   when the headroom is exhausted, which must never happen in a lossless network
 //! ```
 //!
-//! Fixed thresholds may add up to more than the shared part, and a packet that it has no room for goes into the headroom.
+//! The sum of fixed thresholds may exceed the shared part; a packet for which the shared part has no room is charged to the
+//! headroom.
 
 use crate::{ConfigureError, Emit, Event, Inspect, Kind, Kinds, OnQueues, Queue, Stage, StageSizes, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
@@ -19,27 +20,27 @@ use cc_core::table::{Array, Storage};
 use cc_core::{Bytes, Instant, Link, Nanos, Zeroed};
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of the buffer.
     pub struct MmuSettings {
-        /// The whole buffer.
+        /// Size of the whole buffer.
         buffer: Bytes, 1..=0xffff_ffff, [];
-        /// Headroom of each ingress queue; 0 computes it: twice the link's delay at line rate, and two packets.
+        /// Headroom of each ingress queue; 0: what arrives at line rate in twice `link_delay`, and two packets.
         headroom: Bytes, 0..=0xffff_ffff, [];
-        /// Propagation delay of the links, for that.
+        /// Propagation delay of the links, for `headroom` = 0.
         link_delay: Nanos, 0..=100_000_000, [];
-        /// Ports and priorities that have headroom and a reserve.
+        /// Number of ingress queues (port, priority) that have headroom and a reserve.
         lossless_queues: Count, 1..=2_048, [];
-        /// What each of them has for itself.
+        /// Reserve of each of these queues.
         reserve: Bytes, 0..=0xffff_ffff, [];
-        /// The dynamic threshold is what is free of the shared part, shifted right by this.
+        /// The dynamic threshold is the number of free bytes of the shared part, shifted right by this.
         alpha_shift: Count, 0..=16, [];
-        /// By so much less than the dynamic threshold ends a pause.
+        /// A pause ends when the queue is this far below the dynamic threshold.
         resume_offset: Bytes, 0..=0xffff_ffff, [];
-        /// A fixed threshold at which to pause; 0 takes the dynamic one.
+        /// The fixed threshold at which a pause begins; 0 selects the dynamic threshold.
         xoff: Bytes, 0..=0xffff_ffff, ["X_off"];
-        /// The fixed threshold at which to resume: at most `xoff`, and two packets below it where equal.
+        /// The fixed threshold at which a pause ends: at most `xoff`. It is limited to two packets below `xoff`.
         xon: Bytes, 0..=0xffff_ffff, ["X_on"];
-        /// What pause frames ask for. They are renewed in half that time.
+        /// Pause time in a pause frame, in quanta of 512 bit times. The pause is renewed after half of it.
         pause_quanta: Count, 2..=65_535, [];
     }
 }
@@ -66,13 +67,13 @@ impl MmuSettings {
 /// Checked parameters of the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// What all queues share.
+    /// Size of the shared part.
     shared: u32,
     headroom: u32,
     reserve: u32,
     alpha_shift: u32,
     resume_offset: u32,
-    /// Fixed thresholds (pause, resume), where there are any.
+    /// Fixed thresholds (pause, resume); `None` with the dynamic threshold.
     fixed: Option<(u32, u32)>,
     quanta: u16,
 }
@@ -83,7 +84,7 @@ impl Zeroed for Params {
 }
 
 impl Params {
-    /// Turns settings into parameters for links like this one.
+    /// Converts settings into parameters, for ports with this link.
     ///
     /// # Errors
     /// A setting out of range, a buffer smaller than its reserves and headrooms, Xon above Xoff.
@@ -121,7 +122,7 @@ impl Params {
 }
 
 cc_core::zeroed! {
-    /// One ingress (port, class).
+    /// One ingress queue (port, class).
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     struct Ingress {
         /// Bytes in the reserve and the shared part.
@@ -139,16 +140,16 @@ cc_core::zeroed! {
     #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct MmuCounters {
-        /// Packets for which there was no room.
+        /// Packets that were dropped because there was no room.
         pub dropped: u64,
         /// Pauses that began.
         pub pauses: u64,
-        /// The most bytes that were in the buffer.
+        /// The largest number of bytes in the buffer so far.
         pub most_bytes: u64,
     }
 }
 
-/// The shared buffer in the registry of stages: a [`SharedBuffer`] once it is known where its queues are kept.
+/// The entry of the shared buffer in the registry of stages: a [`SharedBuffer`] for each kind of storage of its queues.
 #[derive(Clone, Copy, Debug)]
 pub enum Mmu {}
 
@@ -156,7 +157,7 @@ impl OnQueues for Mmu {
     type Stage<Q: Storage> = SharedBuffer<Q>;
 }
 
-/// The buffer of a switch. All ports have the thresholds of the queue that was configured last.
+/// The buffer of a switch. All ports have the thresholds with which a queue was configured last.
 #[expect(missing_debug_implementations, reason = "thousands of records")]
 pub struct SharedBuffer<Q: Storage> {
     params: Params,
@@ -189,7 +190,7 @@ impl<Q: Storage> SharedBuffer<Q> {
         self.bytes
     }
 
-    /// Changes the thresholds. Bytes in the buffer stay, and are charged to the new reserves first.
+    /// Changes the thresholds. Bytes in the buffer stay, and are charged to the new reserves first, then to the shared part.
     fn set_params(&mut self, params: Params) {
         self.params = params;
         let shared = |ingress: &Ingress| ingress.bytes.saturating_sub(params.reserve);
@@ -200,7 +201,7 @@ impl<Q: Storage> SharedBuffer<Q> {
         self.ingress.items_mut().get_mut(at.index()).filter(|ingress| ingress.configured)
     }
 
-    /// A packet arrives. Returns whether there is room for it.
+    /// Processes a packet that arrives. Returns whether there is room for it.
     fn admit(&mut self, at: Queue, bytes: Bytes) -> bool {
         let threshold = self.threshold();
         let Params { reserve, headroom, .. } = self.params;
@@ -210,7 +211,7 @@ impl<Q: Storage> SharedBuffer<Q> {
         let after = ingress.bytes.saturating_add(bytes);
         let shared = after.saturating_sub(reserve);
         let gained = shared.saturating_sub(ingress.bytes.saturating_sub(reserve));
-        // The sum of fixed thresholds may exceed the shared part.
+        // Fixed thresholds may be larger than the free bytes of the shared part.
         let taken = if shared == 0 || (shared <= threshold && gained <= free) {
             ingress.bytes = after;
             self.shared_used = self.shared_used.saturating_add(gained);
@@ -231,7 +232,7 @@ impl<Q: Storage> SharedBuffer<Q> {
         taken
     }
 
-    /// A packet that came in has left.
+    /// Processes a packet that has left the switch.
     fn release(&mut self, at: Queue, bytes: Bytes) {
         let reserve = self.params.reserve;
         let Some(ingress) = self.ingress(at) else { return };
@@ -246,7 +247,7 @@ impl<Q: Storage> SharedBuffer<Q> {
         self.judge(at);
     }
 
-    /// The present threshold of the shared part, in bytes.
+    /// The threshold of the shared part now, in bytes.
     fn threshold(&self) -> u32 {
         match self.params.fixed {
             Some((xoff, _)) => xoff,
@@ -254,7 +255,7 @@ impl<Q: Storage> SharedBuffer<Q> {
         }
     }
 
-    /// Whether the neighbour is to be paused now. Between the two thresholds it stays as it is.
+    /// Decides whether the neighbour is to be paused now. Between the two thresholds nothing changes.
     fn judge(&mut self, at: Queue) {
         let threshold = self.threshold();
         let Params { reserve, resume_offset, fixed, .. } = self.params;
@@ -274,7 +275,7 @@ impl<Q: Storage> SharedBuffer<Q> {
 }
 
 cc_core::snapshot! {
-    /// One ingress queue of a shared buffer. The sums of the buffer follow from those of its queues.
+    /// One ingress queue of a shared buffer. The bytes of the whole buffer are the sum over its queues.
     pub struct IngressSnapshot {
         /// Bytes in the reserve and the shared part.
         pub bytes: Bytes,
@@ -413,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dynamic_threshold_is_an_eighth_of_what_is_free_and_headroom_takes_what_is_under_way() {
+    fn the_dynamic_threshold_is_an_eighth_of_the_free_bytes_and_the_headroom_holds_packets_in_flight() {
         // 32 queues: headroom 2 x 1 us x 12.5 B/ns + 2 000 = 27 000, reserve 4 096.
         let mut mmu = buffer(&MmuSettings::HPCC);
         let shared = 32_000_000 - 32 * (27_000 + 4_096);
@@ -422,19 +423,19 @@ mod tests {
             assert!(mmu.admit(DATA, PACKET));
             taken += 1_000;
         }
-        // It stops where used = (shared - used) / 8.
+        // The pause begins at used = (shared - used) / 8.
         let expected = shared / 9 + 4_096;
         assert!((expected - 1_000..=expected + 1_000).contains(&taken), "{taken} bytes, expected about {expected}");
         let more = (0..100).filter(|_| mmu.admit(DATA, PACKET)).count();
-        assert!(more == 26, "{more} packets of headroom beside the one that brought about the pause");
+        assert!(more == 26, "{more} packets of headroom in addition to the one that caused the pause");
         assert_eq!(mmu.counters().dropped, 100 - more as u64);
-        // Another class of the same port is not held up.
+        // Another class of the same port is not paused.
         let other = Queue { class: 4, ..DATA };
         assert!(mmu.admit(other, PACKET) && mmu.pausing(other) == 0);
     }
 
     #[test]
-    fn a_queue_that_is_not_configured_is_not_accounted_for() {
+    fn packets_of_a_queue_that_is_not_configured_are_not_counted() {
         let mut mmu = SharedBuffer::<Fixed<16>>::ZEROED;
         mmu.configure(Instant::from_nanos(0), DATA, &LINK, &MmuSettings::LSCC, 0).unwrap();
         let other = Queue { class: 4, ..DATA };
@@ -445,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_too_small_and_thresholds_the_wrong_way_round_are_refused() {
+    fn a_buffer_too_small_and_an_xon_above_xoff_are_refused() {
         let message = |settings| Params::new(&settings, &LINK).unwrap_err().to_string();
         let small = MmuSettings { buffer: 900_000, ..MmuSettings::HPCC };
         assert_eq!(message(small), "buffer: must hold reserve and headroom of all lossless queues");
@@ -453,9 +454,9 @@ mod tests {
     }
 
     proptest! {
-        /// E11: thresholds change under traffic; nothing is lost and no count goes below zero.
+        /// E11: when thresholds change under traffic, every byte stays counted, and no count goes below zero.
         #[test]
-        fn accounting_survives_new_thresholds_e11(
+        fn byte_counts_stay_exact_when_thresholds_change_e11(
             steps in prop::collection::vec((0..32_usize, 64..9_000_u32, 0..10_u8), 1..400),
         ) {
             let mut mmu = buffer(&MmuSettings::HPCC);
@@ -482,7 +483,7 @@ mod tests {
                 mmu.release(at, Bytes::new(bytes));
             }
             prop_assert_eq!((mmu.occupancy(), mmu.shared_used), (0, 0));
-            prop_assert!((0..32).all(|queue| mmu.pausing(Queue::of(queue)) == 0), "an empty buffer pauses no one");
+            prop_assert!((0..32).all(|queue| mmu.pausing(Queue::of(queue)) == 0), "an empty buffer sends no pause");
         }
     }
 }

@@ -1,17 +1,18 @@
-//! The generator behind random marks: PCG-XSH-RR 64/32.
+//! The random number generator for marks: PCG-XSH-RR 64/32.
 //!
-//! M. E. O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms for Random Number
-//! Generation", HMC-CS-2014-0905, section 6.3. One stream, the one of the author's demonstration; seeds differ.
+//! M. E. O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms for Random Number Generation",
+//! HMC-CS-2014-0905, section 6.3. All generators use the same stream, that of the author's demonstration, with different seeds.
 
 use cc_core::{State, Zeroed};
 
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
-/// Stream 54, as `pcg32-demo` has it.
+/// Stream 54, as in the author's `pcg32-demo`.
 const INCREMENT: u64 = 54 << 1 | 1;
 
-/// Uniform 32-bit numbers, the same from the same seed on every target. 8 bytes, no division.
+/// A generator of uniform 32-bit numbers, which are the same for the same seed on every target. It has 8 bytes of state and
+/// uses no division.
 ///
-/// The state is kept in two halves, low half first, so that what holds it needs no alignment beyond a word's.
+/// The state is kept in two halves, low half first, so that a struct with a generator needs no alignment of more than 4 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Pcg32([u32; 2]);
@@ -35,7 +36,7 @@ impl State for Pcg32 {
 }
 
 impl Pcg32 {
-    /// The generator at the start of the sequence that `seed` names.
+    /// The generator at the start of the sequence of `seed`.
     pub const fn new(seed: u64) -> Self {
         Self(Self::halves(Self::step(Self::step(0).wrapping_add(seed))))
     }
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn draws_what_the_author_published() {
+    fn the_first_numbers_are_those_that_the_author_published() {
         let mut pcg = Pcg32::new(42);
         let first: [u32; 6] = core::array::from_fn(|_| pcg.draw());
         assert_eq!(first, [0xa15c_02b7, 0x7b47_f409, 0xba1d_3330, 0x83d2_f293, 0xbfa4_784b, 0xcbed_606e]);

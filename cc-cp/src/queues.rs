@@ -1,20 +1,20 @@
-//! A stage whose queues share nothing: one state for each queue.
+//! A stage of independent queues: one state for each queue.
 
 use crate::{ConfigureError, Cx, Emit, Event, Inspect, Kinds, OnQueues, Queue, QueueStage, Stage, StageSizes, Verdict};
 use cc_core::params::Preset;
 use cc_core::table::{Array, Storage};
 use cc_core::{Instant, Link, Nanos, State, Zeroed};
 
-/// The states of all queues of a switch.
+/// A [`Stage`] made of a [`QueueStage`]: the states of all queues of a switch.
 ///
-/// A queue's state begins with its first event, so that a queue without traffic has no deadlines.
+/// The state of a queue begins at its first event, so that a queue without traffic has no deadlines.
 #[expect(missing_debug_implementations, reason = "thousands of records")]
 pub struct PerQueue<S: QueueStage, Q: Storage> {
     seed: u64,
     places: Q::Array<Place<S>>,
 }
 
-/// The place of a queue's state.
+/// What is stored for one queue.
 struct Place<S: QueueStage> {
     state: S,
     params: S::Params,
@@ -23,9 +23,9 @@ struct Place<S: QueueStage> {
 
 /// The queue is not configured.
 const ZEROED: u8 = 0;
-/// It is configured, and has seen no event.
+/// The queue is configured, and has had no event.
 const CONFIGURED: u8 = 1;
-/// It has a state.
+/// The queue has had an event, and has a state.
 const OPEN: u8 = 2;
 
 impl<S: QueueStage> Zeroed for Place<S> {
@@ -39,7 +39,7 @@ impl<S: QueueStage> Place<S> {
         (Cx { now, at, params: &self.params }, &mut self.state)
     }
 
-    /// Begins the state at the first event of a configured queue. Returns whether there is one.
+    /// Begins the state at the first event of a configured queue. Returns whether the queue has a state.
     #[cold]
     #[inline(never)]
     fn open(&mut self, now: Instant, at: Queue, seed: u64) -> bool {
@@ -61,7 +61,7 @@ impl<S: QueueStage, Q: Storage> PerQueue<S, Q> {
         self.places.items().get(at.index()).filter(|place| place.phase == OPEN)
     }
 
-    /// The state of a queue, once it has seen an event.
+    /// The state of a queue; `None` before its first event.
     pub fn state(&self, at: Queue) -> Option<&S> {
         self.place(at).map(|place| &place.state)
     }
@@ -162,7 +162,8 @@ impl<S: QueueStage> OnQueues for S {
     type Stage<Q: Storage> = PerQueue<S, Q>;
 }
 
-/// Seeds of queues are far apart, so that no two ports draw the same marks (the odd constant of SplitMix64).
+/// The seed of a queue. The seeds of two queues are far apart, multiples of the odd constant of SplitMix64, so that no two
+/// ports draw the same marks.
 const fn seed_of(seed: u64, queue: usize) -> u64 {
     seed.wrapping_add((queue as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

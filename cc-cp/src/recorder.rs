@@ -1,4 +1,4 @@
-//! A recorder of what the stages of a switch send, for programs and tests on a host.
+//! A recorder of the frames and messages that the stages of a switch send, for programs and tests on a host.
 
 use crate::{Emit, PeerMessage, Queue, SendPfc};
 use cc_core::wire::{FlowKey, Roce};
@@ -6,14 +6,14 @@ use cc_core::{Bytes, CnpBody, Hop};
 use std::collections::BTreeMap;
 use std::vec::Vec;
 
-/// Records what stages emit.
+/// Records what the stages of a switch send, and holds the queue lengths that they read.
 #[derive(Clone, Default, Debug)]
 pub struct Recorder {
-    /// The CNPs: the flow of the packet that each is about, its body, and the record that it adds.
+    /// The CNPs: the flow of the packet that caused each, its body, and the telemetry record that is added to it.
     pub cnps: Vec<(FlowKey, CnpBody, Option<Hop>)>,
     /// The messages to the other ends of long links.
     pub peers: Vec<(Queue, PeerMessage)>,
-    /// The PFC frames: quanta, where zero resumes.
+    /// The PFC frames: the queue and the quanta; zero resumes.
     pub pfcs: Vec<(Queue, u16)>,
     /// Bytes in each queue; a queue that is not listed is empty.
     pub queued: BTreeMap<Queue, Bytes>,

@@ -1,4 +1,4 @@
-//! RED marking by the length of the egress queue: DCQCN's congestion point.
+//! RED: marks packets by the length of the egress queue. It is DCQCN's congestion point.
 //!
 //! Y. Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015, section 3 (CP algorithm), as
 //! restated by Y. Gao et al., "DCQCN+", ICNP 2018, section II-B.1 and Fig. 1; ECN by RFC 3168.
@@ -11,13 +11,13 @@
 //! q > Kmax           always
 //! ```
 //!
-//! At Kmax the probability jumps from Pmax to 1; Kmin = Kmax makes a step, as DCTCP wants it. q is the length at that
-//! moment, not an average as in the original RED.
+//! At Kmax the probability jumps from Pmax to 1. Kmin = Kmax is a step, as in DCTCP. q is the length at that moment, where the
+//! original RED uses an average.
 //!
-//! A packet without ECT can't be marked: above Kmax the verdict says so, and a lossy class drops it. ECT(1) is marked
-//! like ECT(0). CE stays CE, and takes no random number.
+//! A packet without ECT cannot be marked: above Kmax the verdict reports this (`not_ect`), and a lossy class drops the packet.
+//! ECT(1) is marked like ECT(0). CE stays CE, and draws no random number.
 //!
-//! If the state is lost, the random sequence restarts; nothing else changes.
+//! If the state is lost, the sequence of random numbers restarts; nothing else changes.
 
 use crate::pcg::Pcg32;
 use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Verdict};
@@ -25,15 +25,16 @@ use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Bytes, Ecn, Link, Mark, Rate, State, Zeroed};
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of RED.
     pub struct RedSettings {
-        /// No mark up to this queue, at the reference speed.
+        /// Kmin: no packet is marked up to this length of the queue, at the reference speed.
         kmin: Bytes, 0..=0xffff_ffff, ["KMIN"];
-        /// Every packet is marked above this queue, at the reference speed.
+        /// Kmax: every packet is marked above this length of the queue, at the reference speed.
         kmax: Bytes, 0..=0xffff_ffff, ["KMAX"];
-        /// The probability of a mark at `kmax`.
+        /// Pmax: the probability of a mark at `kmax`.
         pmax: Ppm, 0..=1_000_000, ["PMAX"];
-        /// Speed of the port for which `kmin` and `kmax` are given; others scale in proportion. 0 does not scale.
+        /// The port speed for which `kmin` and `kmax` are given; at other speeds they are scaled in proportion. 0: they are not
+        /// scaled.
         reference_rate: Mbps, 0..=1_600_000, [];
     }
 }
@@ -44,13 +45,13 @@ cc_core::zeroed! {
     pub struct Params {
         kmin: Bytes,
         kmax: Bytes,
-        /// Pmax / (Kmax - Kmin) per byte, in units of 2^-63, rounded down; zero for a step. Times any length within the
-        /// slope it stays at or below Pmax, and so within 64 bits.
+        /// Pmax / (Kmax - Kmin) per byte, in units of 2^-63, rounded down; zero for a step. Its product with any length from 0
+        /// to Kmax - Kmin is at most Pmax, and so within 64 bits.
         slope: u64,
     }
 }
 
-/// The state of one queue: its random sequence.
+/// The state of one queue: its random number generator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Red {
@@ -64,7 +65,7 @@ impl Zeroed for Red {
 cc_core::snapshot! {
     /// A queue of RED.
     pub struct RedSnapshot {
-        /// The state of its random generator.
+        /// The state of its random number generator.
         pub random: u64,
     }
 }
@@ -161,7 +162,7 @@ impl Red {
         Verdict { mark: if congested { Mark::Congested } else { Mark::None }, ..Verdict::PASS }
     }
 
-    /// Draws whether a queue of at most Kmax marks this packet. Up to Kmin nothing is drawn.
+    /// Draws whether a packet of a queue of at most Kmax is marked. Up to Kmin no number is drawn.
     #[inline]
     fn strikes(&mut self, params: &Params, queued: Bytes) -> bool {
         if queued <= params.kmin {
@@ -173,7 +174,7 @@ impl Red {
     }
 }
 
-/// A threshold given for a port of `reference` Mb/s, at this line rate; as it is when the reference is zero.
+/// A threshold, given for a port of `reference` Mb/s, scaled to this line rate; not scaled if `reference` is zero.
 #[expect(clippy::integer_division, reason = "configuration, not the event path")]
 #[expect(clippy::arithmetic_side_effects, reason = "a product of two 32-bit values by a divisor that is not zero")]
 fn scaled(threshold: u32, reference: u32, line_rate: Rate) -> Result<Bytes, ParamError> {
@@ -263,13 +264,13 @@ mod tests {
     }
 
     #[test]
-    fn certainty_at_kmax_is_certain() {
+    fn with_a_pmax_of_1_every_packet_at_kmax_is_marked() {
         let mut bench = Bench::new(&RedSettings { kmin: 0, kmax: 1 << 16, pmax: 1_000_000, reference_rate: 0 }, 4);
         assert_eq!(bench.share(1 << 16), PACKETS);
     }
 
     #[test]
-    fn the_smallest_slope_is_not_lost() {
+    fn the_smallest_slope_is_not_rounded_to_zero() {
         let mut bench = Bench::new(&RedSettings { kmin: 0, kmax: u32::MAX, pmax: 10, reference_rate: 0 }, 5);
         let marked = bench.share(u32::MAX);
         assert!((1..=20).contains(&marked), "{marked} marks for 10");
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_thresholds_are_refused() {
+    fn thresholds_out_of_order_or_out_of_range_are_refused() {
         let crossed = RedSettings { kmin: 2, kmax: 1, pmax: 0, reference_rate: 0 };
         assert!(matches!(Red::check(&crossed, &link(40)), Err(ParamError::Conflict { field: "kmin", .. })));
         let huge = RedSettings { kmin: 0, kmax: u32::MAX, pmax: 0, reference_rate: 1_000 };
@@ -326,7 +327,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equal_seeds_mark_alike_and_marks_respect_the_thresholds(
+        fn equal_seeds_give_equal_marks_within_the_thresholds(
             seed: u64,
             kmin: u32,
             span: u32,

@@ -6,22 +6,22 @@ use cc_core::table::Fixed;
 /// One line of the registry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Its number, for programs without names.
+    /// Its number, for programs without the names.
     pub number: u8,
     /// Its name.
     pub name: &'static str,
-    /// Bytes of the state of one queue in firmware, flows not counted.
+    /// Bytes of the state of one queue in firmware, without its flows.
     pub state_bytes: usize,
-    /// The kinds of events that it reacts to.
+    /// The kinds of events that are passed to it.
     pub takes: Kinds,
 }
 
-/// A generic function on a stage that is chosen by name at run time.
+/// Code that is generic over the stage, for a stage that is chosen by name at run time.
 pub trait Visitor {
-    /// The result.
+    /// What it returns.
     type Output;
 
-    /// Called with the stage's type.
+    /// Runs with the stage `S`.
     fn visit<S: OnQueues>(self) -> Self::Output;
 }
 
@@ -38,7 +38,7 @@ macro_rules! list {
         /// The names of all stages.
         pub const NAMES: &[&str] = &[$(stringify!($name)),+];
 
-        /// Does something with the stage of this name, in any case; `None` when there is none.
+        /// Calls the visitor with the stage of this name, upper or lower case. Returns `None` if there is no such stage.
         pub fn with<V: Visitor>(name: &str, visitor: V) -> Option<V::Output> {
             $(
                 if name.eq_ignore_ascii_case(stringify!($name)) {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use cc_core::params::Settings;
 
-    /// How many presets a stage has, if every one keeps to the ranges and has a name of its own and a source.
+    /// The number of presets of a stage, if each is in range, has a unique name, and has a source; `None` otherwise.
     struct Presets;
 
     impl Visitor for Presets {

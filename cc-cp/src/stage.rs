@@ -1,4 +1,4 @@
-//! The traits of a congestion point: a stage on all queues of a switch, and a stage of one queue.
+//! The traits of a congestion point: [`Stage`], on all queues of a switch, and [`QueueStage`], on one queue.
 
 use crate::{Event, Kinds, PeerMessage, Queue, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
@@ -8,45 +8,48 @@ use cc_core::wire::Roce;
 use cc_core::{Bytes, CnpBody, Hop, Instant, Link, Nanos, State, Zeroed};
 use core::fmt;
 
-/// What a stage can call while it handles an event: to send frames of its own, and to read the switch's queues.
+/// The functions that a stage calls while it processes an event: to send frames of its own, and to read the length of the
+/// switch's queues.
 pub trait Emit {
-    /// Sends a CNP with this body to the sender of the packet `about`. The kinds of CNP that bring telemetry
-    /// (`SwitchInt`, `DirectInt`) bring the records that this packet carries, and `hop` as one more; no CNP is sent where
-    /// the packet has no telemetry, or no room for that record.
+    /// Sends a CNP with this body to the sender of the packet `about`. A CNP of a kind with telemetry (`SwitchInt`,
+    /// `DirectInt`) carries the records of this packet, and `hop` as one more; no such CNP is sent if the packet has no
+    /// telemetry, or no room for that record.
     fn cnp(&mut self, about: &Roce<'_>, body: CnpBody, hop: Option<Hop>);
 
     /// Sends a message to the other end of the long link at this queue.
     fn peer(&mut self, at: Queue, message: PeerMessage);
 
-    /// Bytes that the queue holds now.
+    /// Bytes in the queue now.
     fn queued(&self, at: Queue) -> Bytes;
 }
 
-/// A stage on all queues of a switch: what marks, measures, drops, pauses or rewrites the packets that pass them.
+/// A stage on all queues of a switch: an algorithm that marks, measures, drops or rewrites packets, or pauses the neighbours
+/// that send them.
 ///
-/// Stages of a [`Chain`](crate::Chain) see the same events, and their verdicts are joined, so that their order makes no
+/// The stages of a [`Chain`](crate::Chain) process the same events, and their verdicts are joined, so that their order makes no
 /// difference.
 pub trait Stage: Zeroed {
-    /// What the user sets.
+    /// The settings of the user.
     type Settings: Settings;
 
     /// The name on the command line.
     const NAME: &'static str;
-    /// The named sets of settings, the default first. A chain has none: its stages have.
+    /// Its presets, the default first. A chain has none of its own.
     const PRESETS: &'static [Preset<Self::Settings>];
-    /// The settings by default: the first preset.
+    /// The default settings: the first preset.
     const DEFAULT: Self::Settings = first(Self::PRESETS);
-    /// The kinds of events that it is given. Others change nothing and have the verdict [`Verdict::PASS`]. Pauses are also
-    /// counted where a stage takes them, and so those take them that mark or measure the packets of a queue.
+    /// The kinds of events that are passed to it. Other events change nothing and have the verdict [`Verdict::PASS`]. The
+    /// switch counts the pauses of its queues only if a stage takes [`Kind::Pause`](crate::Kind::Pause); so each stage that
+    /// marks or measures the packets of a queue takes it.
     const TAKES: Kinds;
     /// It reads the headers of packets.
     const READS_HEADERS: bool = false;
-    /// It rewrites packets, and so sees the marks of all other stages. At most one stage of a chain does: two would undo
-    /// each other.
+    /// It rewrites packets, after all other stages have marked them. At most one stage of a chain does this: two would undo
+    /// each other's changes.
     const REWRITES: bool = false;
-    /// It decides whether there is room for a packet that arrives. It handles the event first, and a packet that it drops does
-    /// not reach the other stages. At most one stage of a chain does this: when a second one drops a packet, the first has
-    /// already counted it as taken.
+    /// It decides whether there is room for a packet that arrives. It processes the arrival first, and a packet that it drops
+    /// is not passed to the other stages. At most one stage of a chain does this: when a second one drops a packet, the first
+    /// has already counted it as admitted.
     const ADMITS: bool = false;
     /// It pauses the neighbours: see [`Stage::pausing`].
     const PAUSES: bool = false;
@@ -55,23 +58,24 @@ pub trait Stage: Zeroed {
     /// Its sizes in bytes.
     const SIZES: StageSizes;
 
-    /// The kinds of events that it is given: [`Stage::TAKES`], or for a list made at run time, those of its stages.
+    /// The kinds of events that are passed to it: [`Stage::TAKES`], or for a list made at run time, those of its stages.
     #[inline(always)]
     fn takes(&self) -> Kinds {
         Self::TAKES
     }
 
-    /// Whether it reads the headers of packets: [`Stage::READS_HEADERS`], or for a list made at run time, what its stages do.
+    /// Whether it reads the headers of packets: [`Stage::READS_HEADERS`], or for a list made at run time, whether one of its
+    /// stages does.
     #[inline(always)]
     fn reads_headers(&self) -> bool {
         Self::READS_HEADERS
     }
 
-    /// Makes room for this number of queues, where they are kept on the heap; all of them are zeroed.
+    /// Allocates this number of queues, if they are on the heap; all of them are zeroed.
     fn make_room(&mut self, queues: usize);
 
-    /// Sets up one queue, or changes its settings and keeps its state. Nothing happens at a queue that is not configured.
-    /// Equal seeds make equal verdicts; the queues of one seed draw different random numbers.
+    /// Configures one queue, or changes its settings and keeps its state. Events of a queue that is not configured have no
+    /// effect. Equal seeds give equal verdicts; the queues of one seed draw different random numbers.
     ///
     /// # Errors
     /// A setting out of range or wrong on this link, or no such queue.
@@ -84,26 +88,28 @@ pub trait Stage: Zeroed {
         seed: u64,
     ) -> Result<(), ConfigureError>;
 
-    /// Takes an event.
+    /// Processes an event, and returns the verdict on its packet.
     fn on(&mut self, now: Instant, at: Queue, event: &Event<'_>, out: &mut impl Emit) -> Verdict;
 
-    /// Lets time pass at a queue: called for each queue when the time of [`Stage::next_wake`] has come, and at least every
-    /// [`REST`]. Calls in between change nothing. Returns the next wake, so that the queue is looked up once.
+    /// Processes the passing of time at a queue. Called for each queue when the time of [`Stage::next_wake`] has come, and at
+    /// least every [`REST`]; additional calls change nothing. Returns what [`Stage::next_wake`] would, so that the queue is
+    /// looked up once only.
     #[inline]
     fn wake(&mut self, now: Instant, at: Queue, out: &mut impl Emit) -> Option<Nanos> {
         let _ = (now, at, out);
         None
     }
 
-    /// How long after `now` the queue is to be woken next; `None` where it can wait for [`REST`].
+    /// The time from `now` to the next wake of the queue; `None` if [`REST`] is soon enough.
     #[inline]
     fn next_wake(&self, now: Instant, at: Queue) -> Option<Nanos> {
         let _ = (now, at);
         None
     }
 
-    /// The pause that this stage wants the neighbour at this port and class to be in, in quanta; zero for none. This is a
-    /// level, not an event: the switch reads it after each event, joins the stages' by the longest, and sends PFC frames.
+    /// The pause time, in quanta, that the neighbour at this port and class is to have; zero for none. This is a state and not
+    /// an event: the switch reads it after each event, takes the longest of all stages, and sends PFC frames when it changes
+    /// and to renew a pause.
     #[inline]
     fn pausing(&self, at: Queue) -> u16 {
         let _ = at;
@@ -123,16 +129,16 @@ const fn first<S: Copy>(presets: &[Preset<S>]) -> S {
 /// The longest time between two calls of [`Stage::wake`], 0.5 s: 32-bit stamps in nanoseconds wrap after 4.3 s.
 pub const REST: Nanos = Nanos::new(500_000_000);
 
-/// Sizes of a stage, in bytes.
+/// Memory of a stage, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StageSizes {
-    /// State of one queue, flows not counted.
+    /// State of one queue, without its flows.
     pub state: usize,
-    /// What each further queue adds: state and parameters, flows not counted.
+    /// Bytes that each further queue adds: state and parameters, without its flows.
     pub queue: usize,
-    /// What each further flow of a queue adds; zero where flows make no difference.
+    /// Bytes that each further flow of a queue adds; zero if there is no state of flows.
     pub flow: usize,
-    /// Flows of one queue that can have a record; zero where there are none.
+    /// The largest number of flows of one queue that have a record; zero if there is no state of flows.
     pub flows: usize,
 }
 
@@ -145,7 +151,7 @@ pub enum ConfigureError {
     NoSuchQueue {
         /// The queue of the call.
         at: Queue,
-        /// How many ports there are.
+        /// Number of ports.
         ports: usize,
     },
 }
@@ -172,7 +178,7 @@ impl core::error::Error for ConfigureError {}
 /// The context of an event of one queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Cx<'a, P> {
-    /// The time of the event. Never runs backwards.
+    /// The time of the event. It never runs backwards.
     pub now: Instant,
     /// The queue.
     pub at: Queue,
@@ -180,12 +186,12 @@ pub struct Cx<'a, P> {
     pub params: &'a P,
 }
 
-/// A stage whose queues have nothing in common. The value is the state of one queue.
+/// A stage of independent queues. The value is the state of one queue.
 ///
-/// [`PerQueue`](crate::PerQueue) makes a [`Stage`] of it; see there for what each item means.
+/// [`PerQueue`](crate::PerQueue) makes a [`Stage`] of it; see [`Stage`] for the items that are not described here.
 #[expect(missing_docs, reason = "as in Stage")]
 pub trait QueueStage: State + Zeroed {
-    /// Checked parameters, made from the settings.
+    /// Checked parameters, computed from the settings.
     type Params: Zeroed + Copy;
     type Settings: Settings;
 
@@ -196,24 +202,24 @@ pub trait QueueStage: State + Zeroed {
     const REWRITES: bool = false;
     const PAUSES: bool = false;
     const TIMED: bool = false;
-    /// Bytes that each further flow adds to the state.
+    /// Bytes that each flow adds to the state.
     const FLOW_BYTES: usize = 0;
-    /// Flows that the state can have a record of.
+    /// The largest number of flows that have a record in the state.
     const FLOWS: usize = 0;
 
-    /// Turns settings into parameters.
+    /// Converts settings into parameters.
     ///
     /// # Errors
     /// A setting out of range, or wrong on this link.
     fn check(settings: &Self::Settings, link: &Link) -> Result<Self::Params, ParamError>;
 
-    /// Turns the zeroed state into that of a queue that has carried nothing. Called at the first event of the queue.
+    /// Makes the zeroed state that of a queue before its first packet. Called at the first event of the queue.
     fn begin(&mut self, cx: &Cx<'_, Self::Params>, seed: u64);
 
-    /// Takes one event of the queue.
+    /// Processes one event of the queue.
     fn on(&mut self, cx: &Cx<'_, Self::Params>, event: &Event<'_>, out: &mut impl Emit) -> Verdict;
 
-    /// Lets time pass.
+    /// Processes the passing of time.
     #[inline]
     fn wake(&mut self, cx: &Cx<'_, Self::Params>, out: &mut impl Emit) {
         let _ = (cx, out);
@@ -233,21 +239,21 @@ pub trait QueueStage: State + Zeroed {
     }
 }
 
-/// A stage whose state can be read and replaced, queue by queue. For harnesses: no image calls it.
+/// A stage whose state can be read and replaced, queue by queue. For harnesses: no firmware image calls it.
 pub trait Inspect: Stage {
-    /// The quantities of a queue's state by name.
+    /// The state of a queue, with named fields.
     type Snapshot: Words + Copy + PartialEq + fmt::Debug;
 
-    /// The state of a queue; `None` if the queue is not configured or has seen no event.
+    /// The state of a queue; `None` if the queue is not configured, or before its first event.
     fn snapshot(&self, at: Queue) -> Option<Self::Snapshot>;
 
     /// Replaces the state of a queue. Returns false, and changes nothing, where [`Inspect::snapshot`] returns `None`.
     fn inject(&mut self, at: Queue, snapshot: Self::Snapshot) -> bool;
 }
 
-/// A line of the registry: a family of stages by the storage of their queues.
+/// An entry of the registry: a stage for each kind of storage of its queues.
 pub trait OnQueues {
-    /// The stage, with a table of its queues in this storage.
+    /// The stage with its queues in this storage.
     type Stage<Q: Storage>: Stage + Inspect;
 }
 

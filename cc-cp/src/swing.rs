@@ -1,16 +1,17 @@
-//! Swing: priority flow control across a long link, by a pair of relays.
+//! Swing: priority flow control (PFC) across a long link, by a pair of relays.
 //!
-//! A reconstruction. The text of Y. Chen et al., "Swing: Providing Long-Range Lossless RDMA via PFC-Relay" (TPDS 2023), was
-//! not available; this follows what its abstract and LSCC (sections III-B and IV-C) say: a relay at each end of the long
-//! link, next to the interconnect switch, passes on PFC, so that the sender's side drains in the pattern of the receiver's a
-//! delay later, with a buffer of about one bandwidth-delay product, and nothing else in the datacentres changes.
+//! This is a reconstruction. The text of Y. Chen et al., "Swing: Providing Long-Range Lossless RDMA via PFC-Relay" (TPDS 2023),
+//! was not available; this follows its abstract and LSCC (sections III-B and IV-C). A relay at each end of the long link, next
+//! to the interconnect switch, passes PFC on to the other end, so that the sender's side pauses and resumes as the receiver's
+//! side did, one delay later. The relay at the receiver's end has a buffer of about one bandwidth-delay product. Nothing else
+//! in the datacentres changes.
 //!
 //! ```text
-//! far relay (receiver's side)   paused = its own switch pauses it, or its buffer is above B_hi and was not below B_lo since
-//!                               B_hi = buffer - 2 D C, so that what is under way still fits; B_lo = D C
-//!                               sends a message when that changes, and each keepalive interval
-//! near relay (sender's side)    pauses its own switch while the far relay says so;
-//!                               a gap in the numbers or four intervals without a message count as a pause, until the next
+//! far relay (receiver's side)   paused = its own switch pauses it, or its buffer rose above B_hi and is not below B_lo yet
+//!                               B_hi = buffer - 2 D C, so that the packets in flight still fit; B_lo = D C
+//!                               sends a message when `paused` changes, and each keepalive interval
+//! near relay (sender's side)    pauses its own switch while the last message has `paused`; after a gap in the sequence
+//!                               numbers, or four intervals without a message, it pauses until the next message
 //! ```
 
 use crate::stage::earlier;
@@ -19,15 +20,15 @@ use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Bytes, Link, Nanos, Stamp, State};
 
 cc_core::settings! {
-    /// What the user sets, the same at both ends.
+    /// Settings of Swing, the same at both ends.
     pub struct SwingSettings {
         /// The far relay's buffer.
         buffer: Bytes, 1..=0xffff_ffff, [];
-        /// D: how long the long link takes one way.
+        /// D: the one-way delay of the long link.
         delay: Nanos, 0..=100_000_000, ["D"];
-        /// The far relay says how things stand at least this often.
+        /// The far relay sends a message at least this often.
         keepalive: Nanos, 1_000..=100_000_000, [];
-        /// What the near relay's pause frames ask for. They are renewed in half that time.
+        /// Pause time in the near relay's pause frames, in quanta of 512 bit times. The pause is renewed after half of it.
         pause_quanta: Count, 2..=65_535, [];
     }
 }
@@ -45,10 +46,10 @@ cc_core::zeroed! {
 }
 
 impl Params {
-    /// Turns settings into parameters for a long link of the port's speed.
+    /// Converts settings into parameters, for a long link of the port's speed.
     ///
     /// # Errors
-    /// A setting out of range; a buffer that does not hold what is under way in a round trip.
+    /// A setting out of range; a buffer that does not hold more than the link carries in a round trip.
     pub fn new(settings: &SwingSettings, link: &Link) -> Result<Self, ParamError> {
         settings.in_range()?;
         let one_way = link.line_rate.bytes_in(Nanos::new(settings.delay));
@@ -71,7 +72,7 @@ impl Params {
 }
 
 cc_core::zeroed! {
-    /// The relay at the receiver's end, for one priority.
+    /// The far relay, at the receiver's end, for one priority.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct ReceiverRelay {
@@ -90,7 +91,7 @@ cc_core::zeroed! {
 const _: () = assert!(size_of::<ReceiverRelay>() == 12, "a relay has outgrown its 12 bytes");
 
 impl ReceiverRelay {
-    /// A relay that holds nothing.
+    /// A relay with an empty buffer.
     pub const fn open(p: &Params, now: Stamp) -> Self {
         Self { queued: 0, keepalive_at: now.after(p.keepalive), seq: 0, held: false, full: false }
     }
@@ -100,27 +101,27 @@ impl ReceiverRelay {
         Bytes::new(self.queued)
     }
 
-    /// Whether it may send on what it holds.
+    /// Whether it may send the packets of its buffer to its switch.
     pub const fn is_draining(&self) -> bool {
         !self.held
     }
 
-    /// A packet comes in by the long link.
+    /// A packet arrives by the long link. Returns the message to be sent, if any.
     pub fn arrived(&mut self, p: &Params, now: Stamp, bytes: Bytes) -> Option<RelayMessage> {
         self.change(p, now, |relay| relay.queued = relay.queued.saturating_add(bytes.get()))
     }
 
-    /// A packet leaves to the switch.
+    /// A packet leaves to the switch. Returns the message to be sent, if any.
     pub fn left(&mut self, p: &Params, now: Stamp, bytes: Bytes) -> Option<RelayMessage> {
         self.change(p, now, |relay| relay.queued = relay.queued.saturating_sub(bytes.get()))
     }
 
-    /// The switch pauses or resumes it; a pause that runs out is a resume.
+    /// The switch pauses or resumes it; the end of a pause's time is a resume. Returns the message to be sent, if any.
     pub fn paused(&mut self, p: &Params, now: Stamp, paused: bool) -> Option<RelayMessage> {
         self.change(p, now, |relay| relay.held = paused)
     }
 
-    /// Time passes. Returns the keepalive message if it is due.
+    /// Processes the passing of time. Returns the keepalive message if it is due.
     pub fn wake(&mut self, p: &Params, now: Stamp) -> Option<RelayMessage> {
         if self.keepalive_at.is_due(now) { Some(self.message(p, now)) } else { None }
     }
@@ -145,7 +146,7 @@ impl ReceiverRelay {
 }
 
 cc_core::zeroed! {
-    /// The relay at the sender's end, for one priority.
+    /// The near relay, at the sender's end, for one priority.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct SenderRelay {
@@ -154,7 +155,7 @@ cc_core::zeroed! {
         /// Number of the last message.
         seq: u16,
         /// At least one message was received.
-        heard: bool,
+        has_message: bool,
         paused: bool,
     }
 }
@@ -164,27 +165,27 @@ const _: () = assert!(size_of::<SenderRelay>() == 8, "a relay has outgrown its 8
 impl SenderRelay {
     /// A relay that has received no message. It sends no pause until the keepalive timeout.
     pub const fn open(p: &Params, now: Stamp) -> Self {
-        Self { timeout_at: now.after(p.silence), seq: 0, heard: false, paused: false }
+        Self { timeout_at: now.after(p.silence), seq: 0, has_message: false, paused: false }
     }
 
-    /// Whether it pauses its switch.
+    /// Whether it pauses its own switch.
     pub const fn is_pausing(&self) -> bool {
         self.paused
     }
 
-    /// A message of the receiver's relay. An old or repeated message is ignored. A gap in the sequence numbers means that a
+    /// Processes a message of the far relay. An old or repeated message is ignored. A gap in the sequence numbers means that a
     /// message was lost, and the relay pauses until the next message.
     pub fn on_message(&mut self, p: &Params, now: Stamp, message: RelayMessage) {
         let ahead = message.seq.wrapping_sub(self.seq);
-        if self.heard && (ahead == 0 || ahead >= 1 << 15) {
+        if self.has_message && (ahead == 0 || ahead >= 1 << 15) {
             return self.wake(p, now);
         }
-        let gap = self.heard && ahead > 1;
-        (self.seq, self.heard, self.timeout_at) = (message.seq, true, now.after(p.silence));
+        let gap = self.has_message && ahead > 1;
+        (self.seq, self.has_message, self.timeout_at) = (message.seq, true, now.after(p.silence));
         self.paused = message.paused || gap;
     }
 
-    /// Time passes: after four keepalive intervals without a message the relay pauses.
+    /// Processes the passing of time: after four keepalive intervals without a message the relay pauses.
     pub fn wake(&mut self, p: &Params, now: Stamp) {
         if self.timeout_at.is_due(now) {
             self.timeout_at = now.after(p.silence);
@@ -199,38 +200,38 @@ impl SenderRelay {
 }
 
 cc_core::zeroed! {
-    /// The relays of one end of a long link: each port and priority has one for the packets that come by it, and one for
-    /// those that go.
+    /// The relays at one end of a long link: each port and priority has one for the packets that arrive by the link, and one
+    /// for those that leave by it.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct Relays {
-        /// For what comes.
+        /// The far relay of the packets that arrive by the long link.
         receiver: ReceiverRelay,
-        /// For what goes.
+        /// The near relay of the packets that leave by the long link.
         sender: SenderRelay,
-        /// When the pause of the receiver's relay runs out, while there is one.
+        /// When the pause of the receiver's relay by its switch ends, while there is one.
         until: Stamp,
     }
 }
 
 impl Relays {
-    /// The relay for what comes by the long link.
+    /// The relay for packets that arrive by the long link.
     pub const fn receiver(&self) -> &ReceiverRelay {
         &self.receiver
     }
 
-    /// The relay for what goes by it.
+    /// The relay for packets that leave by the long link.
     pub const fn sender(&self) -> &SenderRelay {
         &self.sender
     }
 }
 
 cc_core::snapshot! {
-    /// The relay at the receiver's end.
+    /// The far relay, at the receiver's end.
     pub struct ReceiverRelaySnapshot {
         /// Bytes in its buffer.
         pub queued: Bytes,
-        /// When it sends its next message at the latest, the keepalive.
+        /// When it sends its next keepalive message.
         pub keepalive_at: Stamp,
         /// Number of its last message.
         pub seq: u16,
@@ -242,15 +243,15 @@ cc_core::snapshot! {
 }
 
 cc_core::snapshot! {
-    /// The relay at the sender's end.
+    /// The near relay, at the sender's end.
     pub struct SenderRelaySnapshot {
-        /// When the keepalive timeout expires, after which it pauses.
+        /// When the keepalive timeout expires, and it pauses.
         pub timeout_at: Stamp,
         /// Number of the last message.
         pub seq: u16,
         /// At least one message was received.
         pub has_message: bool,
-        /// It pauses its switch.
+        /// It pauses its own switch.
         pub is_pausing: bool,
     }
 }
@@ -262,7 +263,7 @@ cc_core::snapshot! {
         pub receiver: ReceiverRelaySnapshot,
         /// For packets that leave by the long link.
         pub sender: SenderRelaySnapshot,
-        /// When the pause of the receiver's relay runs out, while there is one.
+        /// When the pause of the receiver's relay by its switch ends, while there is one.
         pub until: Stamp,
     }
 }
@@ -274,8 +275,8 @@ impl State for Relays {
         let ReceiverRelay { queued, keepalive_at, seq, held, full } = self.receiver;
         let queued = Bytes::new(queued);
         let receiver = ReceiverRelaySnapshot { queued, keepalive_at, seq, is_held: held, is_full: full };
-        let SenderRelay { timeout_at, seq, heard, paused } = self.sender;
-        let sender = SenderRelaySnapshot { timeout_at, seq, has_message: heard, is_pausing: paused };
+        let SenderRelay { timeout_at, seq, has_message, paused } = self.sender;
+        let sender = SenderRelaySnapshot { timeout_at, seq, has_message, is_pausing: paused };
         RelaysSnapshot { receiver, sender, until: self.until }
     }
 
@@ -283,7 +284,7 @@ impl State for Relays {
         let ReceiverRelaySnapshot { queued, keepalive_at, seq, is_held, is_full } = s.receiver;
         let receiver = ReceiverRelay { queued: queued.get(), keepalive_at, seq, held: is_held, full: is_full };
         let SenderRelaySnapshot { timeout_at, seq, has_message, is_pausing } = s.sender;
-        let sender = SenderRelay { timeout_at, seq, heard: has_message, paused: is_pausing };
+        let sender = SenderRelay { timeout_at, seq, has_message, paused: is_pausing };
         Self { receiver, sender, until: s.until }
     }
 }
@@ -314,7 +315,7 @@ impl QueueStage for Relays {
     #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>, out: &mut impl Emit) -> Verdict {
         let (p, now) = (cx.params, cx.now.stamp());
-        let said = match *event {
+        let message = match *event {
             Event::Arrival { packet, .. } => self.receiver.arrived(p, now, packet.bytes),
             Event::Release { bytes, .. } => self.receiver.left(p, now, bytes),
             Event::Pause { time, .. } => {
@@ -327,13 +328,13 @@ impl QueueStage for Relays {
             }
             _ => None,
         };
-        say(cx, said, out);
+        send(cx, message, out);
         Verdict::PASS
     }
 
     fn wake(&mut self, cx: &Cx<'_, Params>, out: &mut impl Emit) {
         let (p, now) = (cx.params, cx.now.stamp());
-        say(cx, self.receiver.wake(p, now), out);
+        send(cx, self.receiver.wake(p, now), out);
         self.sender.wake(p, now);
     }
 
@@ -350,8 +351,8 @@ impl QueueStage for Relays {
     }
 }
 
-fn say(cx: &Cx<'_, Params>, said: Option<RelayMessage>, out: &mut impl Emit) {
-    if let Some(message) = said {
+fn send(cx: &Cx<'_, Params>, message: Option<RelayMessage>, out: &mut impl Emit) {
+    if let Some(message) = message {
         out.peer(cx.at, PeerMessage::Relay(message));
     }
 }
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn the_far_relay_passes_pauses_on_and_repeats_itself() {
+    fn the_far_relay_passes_pauses_on_and_repeats_them_as_keepalives() {
         let p = params();
         let mut relay = ReceiverRelay::open(&p, at(0));
         assert_eq!(relay.paused(&p, at(10), true), Some(RelayMessage { paused: true, seq: 1 }));
@@ -390,8 +391,8 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_that_fills_pauses_before_what_is_under_way_would_overflow_it() {
-        // 2 D C = 50 MB of 75: from 25 MB on, and until it is below D C = 25 MB again.
+    fn a_buffer_that_fills_pauses_before_the_packets_in_flight_would_overflow_it() {
+        // The buffer is 75 MB, and 2 D C = 50 MB: it pauses above 25 MB, until it is below D C = 25 MB again.
         let p = params();
         let mut relay = ReceiverRelay::open(&p, at(0));
         assert_eq!(relay.arrived(&p, at(1), Bytes::new(25_000_000)), None);
@@ -402,21 +403,21 @@ mod tests {
     }
 
     #[test]
-    fn the_senders_relay_takes_gaps_and_silence_for_pauses() {
+    fn the_near_relay_pauses_after_a_gap_and_after_a_timeout() {
         let p = params();
         let mut relay = SenderRelay::open(&p, at(0));
-        let mut says = |now, paused, seq| {
+        let mut pauses_after = |now, paused, seq| {
             relay.on_message(&p, at(now), RelayMessage { paused, seq });
             relay.is_pausing()
         };
-        assert!(!says(10, false, 7));
-        assert!(says(20, true, 8));
-        assert!(says(30, true, 9));
-        assert!(!says(85_000, false, 10));
-        assert!(!says(86_000, false, 10), "repeated");
-        assert!(!says(86_000, true, 9), "old");
-        assert!(says(87_000, false, 12), "11 was lost, and might have said pause");
-        assert!(!says(88_000, false, 13));
+        assert!(!pauses_after(10, false, 7));
+        assert!(pauses_after(20, true, 8));
+        assert!(pauses_after(30, true, 9));
+        assert!(!pauses_after(85_000, false, 10));
+        assert!(!pauses_after(86_000, false, 10), "repeated");
+        assert!(!pauses_after(86_000, true, 9), "old");
+        assert!(pauses_after(87_000, false, 12), "11 was lost, and could have been a pause");
+        assert!(!pauses_after(88_000, false, 13));
         for (now, paused) in [(487_999, false), (488_000, true)] {
             relay.wake(&p, at(now));
             assert_eq!(relay.is_pausing(), paused, "silence");
@@ -432,9 +433,9 @@ mod tests {
         assert_eq!(error, "buffer: must hold more than the link carries in a round trip");
     }
 
-    /// The pair is lossless: a source at line rate, a sink that stops and goes, each microsecond a step.
+    /// The pair is lossless, with a source at line rate and a sink that stops and goes. A step is one microsecond.
     #[test]
-    fn nothing_overflows_and_the_long_link_stays_in_use() {
+    fn the_buffer_does_not_overflow_and_the_long_link_stays_in_use() {
         let p = params();
         let (mut far, mut near) = (ReceiverRelay::open(&p, at(0)), SenderRelay::open(&p, at(0)));
         let mut wire: VecDeque<u32> = VecDeque::from([0; 1_000]);
@@ -444,28 +445,28 @@ mod tests {
             let now = at(step * 1_000);
             let sent = if near.is_pausing() { 0 } else { 25_000 };
             wire.push_back(sent);
-            let mut said = None;
+            let mut message = None;
             if let Some(bytes) = wire.pop_front()
                 && bytes > 0
             {
-                said = said.or(far.arrived(&p, now, Bytes::new(bytes)));
+                message = message.or(far.arrived(&p, now, Bytes::new(bytes)));
             }
             // The sink takes 100 Gb/s for 5 ms of every 6.
-            said = far.paused(&p, now, step % 6_000 >= 5_000).or(said);
+            message = far.paused(&p, now, step % 6_000 >= 5_000).or(message);
             if far.is_draining() && far.queued() > Bytes::ZERO {
                 let bytes = far.queued().get().min(12_500);
                 carried += u64::from(bytes);
-                said = far.left(&p, now, Bytes::new(bytes)).or(said);
+                message = far.left(&p, now, Bytes::new(bytes)).or(message);
             }
             most = most.max(far.queued().get());
-            back.push_back(said.or(far.wake(&p, now)));
+            back.push_back(message.or(far.wake(&p, now)));
             match back.pop_front().flatten() {
                 Some(message) => near.on_message(&p, now, message),
                 None => near.wake(&p, now),
             }
         }
         assert!(most <= Relays::PRESETS[0].values.buffer, "{most} bytes");
-        // What the sink could take in 200 ms, less the first delay.
+        // What the sink could receive in 200 ms.
         let possible = 12_500 * 5 * 200_000 / 6;
         assert!(carried > possible * 9 / 10, "{carried} of {possible}");
     }

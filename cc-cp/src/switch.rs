@@ -1,4 +1,4 @@
-//! The stages of a switch with what they share: the clock, the pauses received and sent, and the counters of each queue.
+//! A switch: its stages, and what they have in common: the clock, the pauses received and sent, and the counters of each queue.
 
 use crate::stage::REST;
 use crate::{ConfigureError, Emit, Event, Kind, Queue, Stage, Verdict};
@@ -7,28 +7,28 @@ use cc_core::table::{Array, Storage};
 use cc_core::wire::pfc::Quantum;
 use cc_core::{Bytes, Ecn, Instant, Link, Mark, Nanos, Stamp, Zeroed};
 
-/// The frames that a switch sends itself, beside those that its stages emit: PFC.
+/// Sends the frames of the switch itself, PFC frames, in addition to those of its stages.
 pub trait SendPfc: Emit {
-    /// Sends a PFC frame by the port, for the class: so many quanta, where zero resumes.
+    /// Sends a PFC frame through the port, for the class, with this pause time in quanta; zero resumes.
     fn pfc(&mut self, at: Queue, quanta: u16);
 }
 
 cc_core::zeroed! {
-    /// What one queue has counted since it was first configured.
+    /// Counters of one queue since it was first configured.
     #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct QueueCounters {
         /// Packets that left the queue.
         pub packets: u64,
-        /// Packets that left with CE by a mark of this switch.
+        /// Packets that this switch marked with CE.
         pub ecn_marked: u64,
-        /// Packets without ECT that would have been marked for certain (for RED: above Kmax). They leave as they came.
+        /// Packets without ECT that would have been marked with certainty (for RED: above Kmax). They leave unmarked.
         pub not_ect_above_kmax: u64,
-        /// Pauses of the queue by the neighbour, where a stage takes them; what renews one is not counted.
+        /// Pauses of the queue by the neighbour, if a stage takes pauses. A frame that renews a pause is not counted.
         pub pfc_pauses: u64,
-        /// How long all pauses that are over lasted together, in nanoseconds.
+        /// Total duration of the pauses that have ended, in nanoseconds.
         pub pfc_paused_ns: u64,
-        /// Pauses that lasted for 100 ms: storms. A resume ends one, and so does the end of its time.
+        /// PFC storms: pauses of 100 ms or longer. A pause ends with a resume, or when its time has passed.
         pub pfc_storms: u64,
     }
 }
@@ -59,28 +59,27 @@ cc_core::zeroed! {
     /// The switch's record of a queue, independent of its stages.
     struct Record {
         counters: QueueCounters,
-        /// When the neighbour's present pause began, if there is one.
+        /// When the pause by the neighbour began, while `paused`.
         began: Instant,
-        /// When that pause runs out by itself.
+        /// When that pause ends unless it is renewed.
         until: Stamp,
-        /// When the pause of the neighbour is renewed, while there is one.
+        /// When the pause of the neighbour by this switch is to be renewed, while there is one.
         renew_at: Stamp,
-        /// The quantum of the port.
+        /// The PFC quantum of the port, 512 bit times.
         quantum: Quantum,
-        /// The quanta of the last PFC frame to the neighbour: zero if it is not paused.
-        asked: u16,
+        /// The quanta of the last PFC frame to the neighbour; zero if it is not paused.
+        sent_quanta: u16,
         configured: bool,
-        /// The neighbour pauses the queue.
+        /// The queue is paused by the neighbour.
         paused: bool,
-        /// That pause was counted as a storm.
+        /// The present pause was counted as a storm.
         storm: bool,
     }
 }
 
-/// A pause of 100 ms or longer, in nanoseconds, counts as a PFC storm.
+/// Duration from which a pause counts as a PFC storm, in nanoseconds: 100 ms.
 const STORM: u64 = 100_000_000;
-/// The longest pause that a queue is taken to be in if it is not renewed: far above what one frame can set at 1 Gb/s,
-/// 33.6 ms.
+/// Upper bound of the pause that one frame sets: 400 ms. At 1 Gb/s the longest that a frame can express is 33.6 ms.
 const LONGEST_PAUSE: Nanos = Nanos::new(400_000_000);
 
 /// A switch that runs these stages on its queues.
@@ -106,7 +105,7 @@ impl<G: Stage, Q: Storage> Zeroed for Switch<G, Q> {
 }
 
 impl<G: Stage, Q: Storage> Switch<G, Q> {
-    /// Bytes that each further queue adds to the switch, without those of its stages.
+    /// Bytes that each further queue adds to the switch, in addition to those of its stages.
     pub const QUEUE_BYTES: usize = size_of::<Record>();
 
     /// A switch on which no queue is configured.
@@ -116,13 +115,13 @@ impl<G: Stage, Q: Storage> Switch<G, Q> {
         switch
     }
 
-    /// Sets up a zeroed switch in place, as [`Switch::new`] does by value.
+    /// Initializes a zeroed switch in place. The result is that of [`Switch::new`].
     pub fn begin(&mut self, start: Instant) {
         self.clock.start(start);
         self.due = start.after(REST);
     }
 
-    /// Makes room for this number of queues, where they are kept on the heap; all of them are zeroed.
+    /// Allocates this number of queues, if they are on the heap; all of them are zeroed.
     pub fn make_room(&mut self, queues: usize) {
         self.stages.make_room(queues);
         if let Some(records) = Array::of_len(queues) {
@@ -135,12 +134,12 @@ impl<G: Stage, Q: Storage> Switch<G, Q> {
         &self.stages
     }
 
-    /// The stages, to be set up.
+    /// The stages, to change their setup before queues are configured.
     pub const fn stages_mut(&mut self) -> &mut G {
         &mut self.stages
     }
 
-    /// Sets up one queue, or changes its settings and keeps its state and its counters: see [`Stage::configure`].
+    /// Configures one queue, or changes its settings and keeps its state and its counters: see [`Stage::configure`].
     ///
     /// # Errors
     /// A setting out of range or wrong on this link, or no such queue.
@@ -169,13 +168,13 @@ impl<G: Stage, Q: Storage> Switch<G, Q> {
         self.queues.items().get(at.index()).filter(|record| record.configured).map(|record| &record.counters)
     }
 
-    /// How often the caller's clock has stepped forward by more than a second, and how often back.
+    /// Number of jumps of the caller's clock forward by more than 1 s, and number of jumps back.
     pub const fn clock_steps(&self) -> (u32, u32) {
         (self.clock.forward_jumps(), self.clock.backward_jumps())
     }
 
-    /// Handles an event of a queue, and returns the verdict on its packet. For a queue that is not configured, or does not
-    /// exist, this is [`Verdict::PASS`].
+    /// Processes an event of a queue, and returns the verdict on its packet. For a queue that is not configured, or does not
+    /// exist, the verdict is [`Verdict::PASS`].
     #[inline(always)]
     pub fn on(&mut self, now: Instant, at: Queue, event: &Event<'_>, out: &mut impl SendPfc) -> Verdict {
         let now = self.clock.advance(now);
@@ -211,7 +210,7 @@ impl<G: Stage, Q: Storage> Switch<G, Q> {
         verdict
     }
 
-    /// Lets time pass on all queues. To be called repeatedly while [`Switch::next_wake`] is not after `now`.
+    /// Processes the passing of time on all queues. To be called repeatedly while [`Switch::next_wake`] is not after `now`.
     pub fn wake(&mut self, now: Instant, out: &mut impl SendPfc) {
         let now = self.clock.advance(now);
         let Self { stages, queues, due, .. } = self;
@@ -223,12 +222,12 @@ impl<G: Stage, Q: Storage> Switch<G, Q> {
             }
             let wait = stages.wake(now, at, out);
             if G::PAUSES {
-                let wanted = stages.pausing(at);
-                let renew = wanted != 0 && record.asked != 0 && record.renew_at.is_due(now.stamp());
-                if renew || (wanted == 0) != (record.asked == 0) {
-                    record.ask(now, at, wanted, out);
+                let quanta = stages.pausing(at);
+                let renew = quanta != 0 && record.sent_quanta != 0 && record.renew_at.is_due(now.stamp());
+                if renew || (quanta == 0) != (record.sent_quanta == 0) {
+                    record.send_pfc(now, at, quanta, out);
                 }
-                if wanted != 0 {
+                if quanta != 0 {
                     hasten(due, now, record.renew_at.since(now.stamp()));
                 }
             }
@@ -258,15 +257,15 @@ fn hasten(due: &mut Instant, now: Instant, wait: Nanos) {
 }
 
 impl Record {
-    /// Sends a pause or a resume where the stages' level differs from the last PFC frame, and brings the next wake forward to
-    /// what the stages need.
+    /// Sends a pause or a resume if the pause of the stages differs from that of the last PFC frame, and moves the next wake to
+    /// the time that the stages need, if that is earlier.
     #[inline(always)]
     fn settle<G: Stage>(&mut self, now: Instant, at: Queue, stages: &G, due: &mut Instant, out: &mut impl SendPfc) {
         if G::PAUSES {
-            let wanted = stages.pausing(at);
-            if (wanted == 0) != (self.asked == 0) {
-                self.ask(now, at, wanted, out);
-                if wanted != 0 {
+            let quanta = stages.pausing(at);
+            if (quanta == 0) != (self.sent_quanta == 0) {
+                self.send_pfc(now, at, quanta, out);
+                if quanta != 0 {
                     hasten(due, now, self.renew_at.since(now.stamp()));
                 }
             }
@@ -278,15 +277,15 @@ impl Record {
         }
     }
 
-    /// Pauses the neighbour for so many quanta, or resumes it (zero). A pause is renewed in half its time.
+    /// Pauses the neighbour for this number of quanta, or resumes it (zero). A pause is renewed after half of its time.
     #[inline(never)]
-    fn ask(&mut self, now: Instant, at: Queue, quanta: u16, out: &mut impl SendPfc) {
-        self.asked = quanta;
+    fn send_pfc(&mut self, now: Instant, at: Queue, quanta: u16, out: &mut impl SendPfc) {
+        self.sent_quanta = quanta;
         self.renew_at = now.stamp().after(Nanos::new((self.quantum.pause(quanta).get() >> 1).max(1)));
         out.pfc(at, quanta);
     }
 
-    /// Ends a pause whose time ran out, and counts one that has become a storm.
+    /// Counts a pause that has become a storm, and ends a pause whose time has passed.
     #[inline(never)]
     fn expire<G: Stage>(&mut self, now: Instant, at: Queue, queued: Bytes, stages: &mut G, out: &mut impl SendPfc) {
         let over = self.until.is_due(now.stamp());
@@ -301,7 +300,7 @@ impl Record {
         }
     }
 
-    /// The neighbour pauses the queue for so long, or resumes it (zero).
+    /// Processes a PFC frame of the neighbour, which pauses the queue for `time`, or resumes it (zero).
     #[inline(always)]
     fn pause<G: Stage>(
         &mut self,

@@ -1,26 +1,33 @@
-//! Ternary congestion detection: is a queue congested, or was it only held up by pauses?
+//! Ternary congestion detection (TCD): distinguishes a queue that is congested from one that has grown only because its port
+//! was paused.
 //!
-//! Y. Zhang et al., "Congestion Detection in Lossless Networks", SIGCOMM 2021, whose text was not available; the
-//! rules are those of its authors' public simulator (DCQCN-TCD, qbb-net-device.cc), as a state machine:
+//! Y. Zhang et al., "Congestion Detection in Lossless Networks", SIGCOMM 2021, whose text was not available. The rules are
+//! those of its authors' public simulator (DCQCN-TCD, qbb-net-device.cc), written as a state machine. q is the length of the
+//! queue when a packet leaves it:
 //!
 //! ```text
-//! on-off        for maxTon after a RESUME: the input is not to be trusted, packets are marked UE (undetermined)
-//! undetermined  behind it: q < q at the RESUME begins an observation, otherwise RED decides
-//! observing     for maxTon: q at most two packets ends it well; after it, a queue that has grown by less than a packet
-//!               is observed again, or free if short, and otherwise RED decides
-//! free          RED decides, and congested says that it marked
+//! on-off        for maxTon after a RESUME: the state cannot be determined, packets are marked UE (undetermined)
+//! undetermined  after that: if q is less than at the RESUME, an observation begins; otherwise RED decides
+//! observing     for maxTon: no marks; free if q is at most two packets. After maxTon: if q has grown by less than a packet,
+//!               free if q is at most two packets, otherwise a new observation; if q has grown by more, RED decides
+//! free          RED decides; the state is congested while RED marks
 //! ```
 //!
-//! So a queue that drains is the residue of pauses and stays unmarked, and only one that does not shrink is real. UE is
-//! ECT(1): in its own domain only, as RFC 9331 gives that codepoint another meaning.
+//! So the packets of a queue that shrinks, which pauses have left behind, are not marked; only a queue that does not shrink is
+//! congested. UE is ECT(1), within one domain only, because RFC 9331 gives that codepoint another meaning.
 //!
-//! Deviations: no queue is on-off before its first RESUME, where the simulator takes the start for one; and a RESUME
-//! behind which nothing leaves within maxTon counts as one behind which something did, which saves a flag and a stamp.
+//! Deviations: no queue is on-off before its first RESUME, where the simulator begins as if after a RESUME; and a RESUME after
+//! which no packet leaves within maxTon is treated like any other, which saves a flag and a stamp.
 //!
-//! maxTon, the longest on-period of a port that is paused on and off, is set, or follows from the thresholds of the
-//! node downstream: with tau = link delay + 2 MTU / C, `(Xoff - Xon + tau (1 - eps) C) / (eps C) + tau`.
+//! maxTon is the longest on-period of a port that is paused on and off. It is a setting, or is computed from the thresholds of
+//! the node downstream and the smallest overload eps:
 //!
-//! After the state is lost a queue just resumed is judged by RED, as without TCD.
+//! ```text
+//! tau    = link delay + 2 MTU / C
+//! maxTon = (Xoff - Xon + tau (1 - eps) C) / (eps C) + tau
+//! ```
+//!
+//! If the state is lost, RED alone decides until the next RESUME, as without TCD.
 
 use crate::red::{self, Red, RedSettings, RedSnapshot};
 use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Verdict};
@@ -30,21 +37,21 @@ use cc_core::snapshot::Words;
 use cc_core::{Bytes, Ecn, Link, Mark, Nanos, Stamp, State, Zeroed};
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of TCD.
     pub struct TcdSettings {
-        /// RED's threshold below which nothing is marked.
+        /// RED's Kmin: no packet is marked up to this length of the queue.
         kmin: Bytes, 0..=0xffff_ffff, ["KMIN"];
-        /// RED's threshold above which everything is.
+        /// RED's Kmax: every packet is marked above this length of the queue.
         kmax: Bytes, 0..=0xffff_ffff, ["KMAX"];
-        /// The probability of a mark at `kmax`.
+        /// RED's Pmax: the probability of a mark at `kmax`.
         pmax: Ppm, 0..=1_000_000, ["PMAX"];
-        /// The longest on-period; 0 computes it from the next three.
+        /// maxTon, the longest on-period; 0: it is computed from the next three settings.
         max_ton: Nanos, 0..=100_000_000, [];
         /// Xoff - Xon of the node downstream.
         hysteresis: Bytes, 0..=100_000_000, [];
         /// Propagation delay of the link.
         link_delay: Nanos, 0..=10_000_000, [];
-        /// The smallest overload that is taken for congestion.
+        /// eps: the smallest overload that counts as congestion.
         overload: Ppm, 1_000..=1_000_000, [];
     }
 }
@@ -55,29 +62,29 @@ cc_core::zeroed! {
     pub struct Params {
         red: red::Params,
         max_ton: Nanos,
-        /// Two packets.
+        /// Two packets, the length up to which an observed queue becomes free.
         short: Bytes,
     }
 }
 
-/// A queue has grown if it is longer by at least this much: one packet of the simulator.
+/// A queue has grown if it is at least this much longer: 900 bytes, one packet of the simulator.
 const GROWN: u32 = 900;
 
-/// State of a queue in the detection.
+/// State of a queue in the detection, see the state machine above.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Phase {
-    /// Not congested.
+    /// Not congested: RED decides about each packet, and the last one was not marked.
     Free,
-    /// Just resumed, at `Tcd::at`.
+    /// Resumed at `Tcd::at`, at most maxTon ago.
     OnOff,
-    /// Resumed longer ago, with `Tcd::queue` bytes.
+    /// Resumed more than maxTon ago, with `Tcd::queue` bytes.
     Undetermined,
     /// Shrinking: observed since `Tcd::at`, when it had `Tcd::queue` bytes.
     Observing,
-    /// Likewise, for at least maxTon.
+    /// Observed for at least maxTon, since when it had `Tcd::queue` bytes.
     Observed,
-    /// Congested.
+    /// Congested: RED decides about each packet, and marked the last one.
     Congested,
 }
 
@@ -86,12 +93,12 @@ pub enum Phase {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Tcd {
     red: Red,
-    /// When it was resumed, or its observation began.
+    /// When the queue was resumed, or its observation began.
     at: Stamp,
     /// Bytes in the queue at that time.
     queue: Bytes,
     phase: Phase,
-    /// The neighbour pauses it.
+    /// The queue is paused by the neighbour.
     paused: bool,
 }
 
@@ -106,7 +113,7 @@ impl Tcd {
         self.phase
     }
 
-    /// The transitions by time alone. After them `at` is not read, so that an old stamp cannot wrap.
+    /// The transitions by time alone. After them `at` is not read, so that it has no effect when its 32 bits wrap.
     #[inline]
     fn pass_time(&mut self, p: &Params, now: Stamp) {
         match self.phase {
@@ -158,11 +165,11 @@ cc_core::snapshot! {
         pub red: RedSnapshot,
         /// When the queue was resumed, or its observation began.
         pub at: Stamp,
-        /// What was queued then.
+        /// Bytes in the queue at that time.
         pub queue: Bytes,
         /// The phase.
         pub phase: Phase,
-        /// The neighbour pauses this queue.
+        /// The queue is paused by the neighbour.
         pub is_paused: bool,
     }
 }
@@ -260,7 +267,7 @@ impl QueueStage for Tcd {
         self.pass_time(cx.params, now);
         match *event {
             Event::Departure { queued, ecn, .. } => return self.departure(cx.params, now, queued, ecn),
-            // A RESUME of a queue that is not paused is none.
+            // A RESUME of a queue that is not paused is ignored.
             Event::Pause { time, queued } => {
                 let resumed = core::mem::replace(&mut self.paused, time > Nanos::ZERO) && time == Nanos::ZERO;
                 if resumed {
@@ -280,7 +287,8 @@ impl QueueStage for Tcd {
 
 /// maxTon from thresholds and delay.
 fn formula(settings: &TcdSettings, link: &Link) -> Result<Nanos, ParamError> {
-    // So many bytes at the port's rate, in nanoseconds; a port without a rate takes for ever.
+    // The time of `bytes` at the port's rate, in nanoseconds. A rate of zero is replaced by the smallest rate, so that the
+    // result is out of range.
     let time = |bytes: u32| div_bitwise(u64::from(bytes) << 24, link.line_rate.to_bits().max(1));
     let tau = u64::from(settings.link_delay).saturating_add(time(link.mtu.get()).saturating_mul(2));
     let rest = tau.saturating_mul(u64::from(1_000_000_u32.wrapping_sub(settings.overload)));
@@ -348,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn before_the_first_resume_it_is_red() {
+    fn before_the_first_resume_red_decides() {
         let mut bench = Bench::new(&STEP);
         assert_eq!(bench.leaves(10, 50_000), (Mark::None, Phase::Free));
         assert_eq!(bench.leaves(20, 50_001), (Mark::Congested, Phase::Congested));
@@ -373,15 +381,19 @@ mod tests {
         bench.resumed(0, 90_000);
         bench.leaves(0, 90_000);
         assert_eq!(bench.leaves(TON + 1, 89_999), (Mark::None, Phase::Observing));
-        assert_eq!(bench.leaves(TON + 2, 95_000), (Mark::None, Phase::Observing), "whatever it does within maxTon");
-        // Grown by less than a packet since: observed again.
+        assert_eq!(
+            bench.leaves(TON + 2, 95_000),
+            (Mark::None, Phase::Observing),
+            "whatever its length is within maxTon"
+        );
+        // It has grown by less than a packet since then: it is observed again.
         assert_eq!(bench.leaves(2 * TON + 1, 89_999 + 899), (Mark::None, Phase::Observing));
         assert_eq!(bench.leaves(2 * TON + 2, 2_060), (Mark::None, Phase::Free));
         assert_eq!(bench.leaves(2 * TON + 3, 60_000), (Mark::Congested, Phase::Congested));
     }
 
     #[test]
-    fn an_observed_queue_that_grew_is_congested_and_one_that_ran_short_is_free() {
+    fn an_observed_queue_that_grew_is_congested_and_one_that_became_short_is_free() {
         for (queued, expected) in [(60_000 + 900, Phase::Congested), (2_060, Phase::Free), (60_000, Phase::Observing)] {
             let mut bench = Bench::new(&STEP);
             bench.resumed(0, 90_000);

@@ -18,7 +18,7 @@ pub struct Verdict {
     pub hold: Nanos,
     /// Write this telemetry record into the packet.
     pub hop: Option<Hop>,
-    /// Change the packet in ways that other stages must not undo.
+    /// Rewrite the packet so. No other stage may undo this.
     pub rewrite: Option<Rewrite>,
 }
 
@@ -26,22 +26,22 @@ pub struct Verdict {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rewrite {
-    /// Send it on with these ECN bits, whatever the marks.
+    /// Send it with these ECN bits, whatever its marks.
     pub ecn: Ecn,
-    /// Empty its telemetry: it goes on with no record in the room that it has for them.
+    /// Remove the records of its telemetry; the room for records stays.
     pub clear_int: bool,
     /// Write these MLCC values into the packet's MLCC shim.
     pub mlcc: Option<MlccData>,
 }
 
 impl Rewrite {
-    /// All its fields, for the order of [`Ord`].
+    /// All fields, as a value that can be compared.
     #[inline]
     fn key(&self) -> (u8, bool, Option<(u16, u32)>) {
         (self.ecn.to_bits(), self.clear_int, self.mlcc.map(|data| (data.credit, data.queue.get())))
     }
 
-    /// The greater of two, which stages of one switch never make: see [`Stage::REWRITES`](crate::Stage::REWRITES).
+    /// The greater of two rewrites. The stages of one switch never return two: see [`Stage::REWRITES`](crate::Stage::REWRITES).
     #[inline]
     fn max(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
@@ -52,13 +52,13 @@ impl Rewrite {
 }
 
 impl Verdict {
-    /// Nothing to be done: the unit of [`Verdict::join`].
+    /// Nothing is to be done: the neutral element of [`Verdict::join`].
     pub const PASS: Self =
         Self { mark: Mark::None, not_ect: false, drop: false, hold: Nanos::ZERO, hop: None, rewrite: None };
 
-    /// Both verdicts in one: the strongest mark, the longest hold, and everything else that either has. The order
-    /// makes no difference, and a verdict joined with itself is itself. Of two records, which only two telemetry stages can
-    /// make, the greater by value stays.
+    /// Joins two verdicts: the stronger mark, the longer hold, and everything else that either of them has. The order makes no
+    /// difference, and a verdict joined with itself is itself. Of two telemetry records, which only two telemetry stages can
+    /// return, the greater by value is kept.
     #[inline]
     #[must_use]
     pub fn join(self, other: Self) -> Self {
@@ -72,8 +72,8 @@ impl Verdict {
         }
     }
 
-    /// The ECN bits of a packet that had `ecn` once it is marked. A mark is raised, never lowered, and a packet without ECT
-    /// stays without.
+    /// The ECN bits, after marking, of a packet that had `ecn`. A mark is raised and never lowered, and a packet without ECT
+    /// stays unmarked.
     #[inline]
     pub const fn apply(self, ecn: Ecn) -> Ecn {
         match (ecn, self.mark) {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stronger_mark_and_the_longer_hold_stay() {
+    fn a_join_has_the_stronger_mark_and_the_longer_hold() {
         let marks = |mark| Verdict { mark, ..Verdict::PASS };
         assert_eq!(marks(Mark::Undetermined).join(marks(Mark::Congested)).mark, Mark::Congested);
         assert_eq!(marks(Mark::Undetermined).join(Verdict::PASS).mark, Mark::Undetermined);
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(mark.join(Verdict { rewrite: Some(rewrite), ..Verdict::PASS }).leaves_with(Ecn::Ce), Ecn::Ect0);
     }
 
-    /// Over every mark, flag, hold, record and rewrite.
+    /// Joining is commutative, associative and idempotent, for every mark, flag, hold, record and rewrite.
     #[test]
     fn joining_is_a_semilattice_over_all_fields() {
         let records = [None, Some(Hop { clock: 1, ..Hop::default() }), Some(Hop { queue: 7, ..Hop::default() })];

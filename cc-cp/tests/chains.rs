@@ -1,4 +1,4 @@
-//! Stages on the queues of one switch, whatever their order, and of two switches that send each other feedback.
+//! Several stages on the queues of one switch, in any order, and on those of two switches that send feedback to each other.
 
 use cc_core::params::Settings;
 use cc_core::table::{Fixed, Heap, Storage};
@@ -39,7 +39,7 @@ fn list(stages: &[(&str, &[u32])]) -> Switch<StageList, Heap> {
     switch
 }
 
-/// Something that begins or ends a pause.
+/// An event that begins or ends a pause by one of the two stages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     BufferFills,
@@ -48,9 +48,10 @@ enum Step {
     RelayResumes,
 }
 
-/// Runs the steps, and returns the pause levels sent to the neighbour, each with the number of PFC frames in a row.
+/// Runs the steps. Returns the states that were sent to the neighbour, paused or not, each with the number of PFC frames that
+/// were sent for it.
 fn levels<G: Stage, Q: Storage>(switch: &mut Switch<G, Q>, steps: &[Step]) -> Vec<(bool, usize)> {
-    let mut told: Vec<(bool, usize)> = Vec::new();
+    let mut levels: Vec<(bool, usize)> = Vec::new();
     let (mut seq, mut now) = (0, 1_000);
     for step in steps {
         let event = match step {
@@ -63,7 +64,7 @@ fn levels<G: Stage, Q: Storage>(switch: &mut Switch<G, Q>, steps: &[Step]) -> Ve
         };
         let mut sent = Recorder::default();
         switch.on(at(now), QUEUE, &event, &mut sent);
-        // Long enough for one renewal, too short for the relay to miss its peer.
+        // 200 us: long enough for one renewal, and shorter than the timeout of the relay.
         let until = now + 200_000;
         while switch.next_wake() <= at(until) {
             switch.wake(switch.next_wake(), &mut sent);
@@ -71,19 +72,19 @@ fn levels<G: Stage, Q: Storage>(switch: &mut Switch<G, Q>, steps: &[Step]) -> Ve
         now = until;
         for (queue, quanta) in sent.pfcs {
             assert_eq!(queue, QUEUE);
-            match told.last_mut() {
+            match levels.last_mut() {
                 Some((level, times)) if *level == (quanta > 0) => *times += 1,
-                _ => told.push((quanta > 0, 1)),
+                _ => levels.push((quanta > 0, 1)),
             }
         }
     }
-    told
+    levels
 }
 
-/// The buffer and the relay at the sender's end of a long link both pause one neighbour. It is paused while either wants it,
-/// whichever begins and whichever ends first.
+/// The buffer, and the relay at the sender's end of a long link, both pause one neighbour. It is paused while at least one of
+/// them pauses it, whichever of them begins or ends first.
 #[test]
-fn pauses_of_two_stages_end_in_every_order() {
+fn a_neighbour_is_paused_while_one_of_two_stages_pauses_it_in_every_order() {
     use Step::{BufferEmpties, BufferFills, RelayPauses, RelayResumes};
     let orders: [(&[Step], usize); 6] = [
         (&[BufferFills, BufferEmpties, RelayPauses, RelayResumes], 2),
@@ -105,16 +106,16 @@ fn pauses_of_two_stages_end_in_every_order() {
         assert_eq!(one, listed, "{steps:?}");
         let expected: Vec<bool> = [true, false].repeat(pauses);
         assert_eq!(one.iter().map(|&(level, _)| level).collect::<Vec<_>>(), expected, "{steps:?}: {one:?}");
-        // A pause is renewed in each of the 200 us that it lasts, 167.8 us after the last; a resume is sent once.
+        // A pause is renewed once in each step of 200 us, 167.8 us after the last frame; a resume is sent once.
         for &(level, times) in &one {
             assert_eq!(times > 1, level, "{steps:?}: {one:?}");
         }
     }
 }
 
-/// A packet that the buffer drops has not arrived for any other stage.
+/// A packet that the buffer drops is not passed to any other stage.
 #[test]
-fn other_stages_are_not_told_of_a_packet_that_is_dropped() {
+fn a_packet_that_is_dropped_is_not_passed_to_other_stages() {
     let full = MmuSettings {
         buffer: 2_000_000,
         headroom: 1_000,
@@ -132,13 +133,13 @@ fn other_stages_are_not_told_of_a_packet_that_is_dropped() {
         one.0 += u32::from(switches.0.on(at(0), QUEUE, &event, &mut one.1).drop);
         other.0 += u32::from(switches.1.on(at(0), QUEUE, &event, &mut other.1).drop);
     }
-    assert_eq!((one.0, other.0), (8, 8), "one in the shared part, one in the headroom");
+    assert_eq!((one.0, other.0), (8, 8), "two packets are admitted: one in the shared part, one in the headroom");
     let held = |relays: Option<&Relays>| relays.unwrap().receiver().queued().get();
     assert_eq!(held(switches.0.stages().second.state(QUEUE)), 2_000);
     assert_eq!(held(switches.1.stages().first.state(QUEUE)), 2_000);
 }
 
-/// A frame of data from the datacentre `site` to the other.
+/// A data frame from the datacentre `site` to the other.
 fn data(site: u8, qpn: u32) -> Vec<u8> {
     frame(site, Bth { opcode: opcode::SEND_MIDDLE, dest_qp: Qpn::new(qpn), ..Bth::default() }, &[0; 938])
 }
@@ -163,8 +164,8 @@ fn frame(site: u8, bth: Bth, payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn the_stage_that_rewrites_sees_the_marks_of_the_others_and_no_other_stage_does() {
-    // RED marks every packet; LSCC's limiting deals with the mark and takes it off.
+fn only_the_stage_that_rewrites_gets_packets_with_the_marks_of_the_others() {
+    // RED marks every packet; LSCC's rate limiting processes the mark and removes it.
     let red = RedSettings { kmin: 0, kmax: 0, pmax: 1_000_000, reference_rate: 0 };
     let limiting = cc_cp::lscc::rate_limiting::PRESETS[0].values;
     let frame = data(0, 17);
@@ -181,13 +182,13 @@ fn the_stage_that_rewrites_sees_the_marks_of_the_others_and_no_other_stage_does(
         assert_eq!((verdict.mark, verdict.rewrite.unwrap().ecn), (Mark::Congested, Ecn::Ect0));
         assert_eq!(verdict.leaves_with(Ecn::Ect0), Ecn::Ect0);
     }
-    // Alone it has no mark to take off, and leaves one that comes with the packet to be marked again.
+    // Without RED there is no mark, and the packet leaves with its own ECN bits.
     let alone = switch::<RateLimiting>(&limiting).on(at(0), QUEUE, &event, &mut sent);
     assert_eq!((alone.mark, alone.rewrite.unwrap().ecn), (Mark::None, Ecn::Ect0));
 }
 
 #[test]
-fn a_list_takes_one_stage_that_rewrites_and_one_that_admits() {
+fn a_list_accepts_at_most_one_stage_that_rewrites_and_one_that_admits() {
     let mut stages = StageList::new(8);
     for name in ["red", "lscc_rate_limiting", "INT", "mmu", "swing", "lscc_rate_calculation", "red"] {
         stages.add(name, &[]).unwrap();
@@ -203,20 +204,20 @@ fn a_list_takes_one_stage_that_rewrites_and_one_that_admits() {
     assert_eq!(setting, "red: pmax must be from 0 to 1000000 ppm");
 }
 
-/// LSCC between two datacentres, both ways at once.
+/// LSCC between two datacentres, with data in both directions.
 mod feedback {
     use super::*;
 
-    /// One way of the long link, in microseconds.
+    /// One-way delay of the long link, in microseconds.
     const DELAY: usize = 500;
-    /// What the hosts of a datacentre send, and what the other takes, in bytes per microsecond: 100 and 40 Gb/s.
+    /// The speed of the hosts of a datacentre as senders and as receivers, in bytes per microsecond: 100 and 40 Gb/s.
     const LINE: f64 = 12_500.0;
     const TAKES: f64 = 5_000.0;
     const PACKET: u32 = 1_000;
-    /// From so many bytes on, the hosts of the other datacentre are sent a CNP every 50 us by those of this one.
+    /// While at least this many bytes are queued, the hosts of this datacentre send a CNP each 50 us to those of the other.
     const MARKS: u32 = 100_000;
 
-    /// What leaves for the other site in a microsecond.
+    /// What is sent to the other site in a microsecond.
     #[derive(Clone, Default)]
     struct Leaving {
         packets: u32,
@@ -224,19 +225,19 @@ mod feedback {
         cnp: bool,
     }
 
-    /// A datacentre: its interconnect switch, what its hosts send, and what waits in it for them.
+    /// A datacentre: its interconnect switch, the data that its hosts send, and the data queued for them.
     struct Site {
         switch: Switch<<Chain<RateCalculation, RateLimiting> as OnQueues>::Stage<Fixed<8>>, Fixed<8>>,
         sent: Recorder,
         frame: Vec<u8>,
-        /// A standard CNP of the other site's hosts to ours.
+        /// A standard CNP from the other site's hosts to those of this site.
         cnp: Vec<u8>,
-        /// Of the hosts, in bytes per microsecond.
+        /// The sending rate of the hosts, in bytes per microsecond.
         rate: f64,
-        /// Bytes that may be sent, and that may leave to hosts, as far as they make no packet yet.
+        /// Bytes that may be sent, and bytes that may leave to hosts, less whole packets.
         credit: [f64; 2],
         queued: u32,
-        /// What is under way to this site: packets, and messages.
+        /// Packets and messages in flight to this site, by microsecond.
         link: VecDeque<Leaving>,
     }
 
@@ -256,7 +257,7 @@ mod feedback {
             }
         }
 
-        /// A microsecond passes: the packets and messages that leave for the other site.
+        /// One microsecond passes. Returns what is sent to the other site.
         fn step(&mut self, now: u64) -> Leaving {
             let Self { switch, sent, frame, cnp, .. } = self;
             let (roce, cnp) = (Roce::of(frame).unwrap(), Roce::of(cnp).unwrap());
@@ -265,15 +266,15 @@ mod feedback {
             while switch.next_wake() <= at(now) {
                 switch.wake(at(now), sent);
             }
-            let came = self.link.pop_front().unwrap_or_default();
-            if came.cnp {
+            let arrived = self.link.pop_front().unwrap_or_default();
+            if arrived.cnp {
                 let event = Event::Arrival { packet: Packet::roce(&cnp), queued: Bytes::new(self.queued) };
                 switch.on(at(now), QUEUE, &event, sent);
             }
-            for message in came.messages {
+            for message in arrived.messages {
                 switch.on(at(now), QUEUE, &Event::Peer(message), sent);
             }
-            for _ in 0..came.packets {
+            for _ in 0..arrived.packets {
                 let queued = Bytes::new(self.queued);
                 switch.on(at(now), QUEUE, &Event::Arrival { packet, queued }, sent);
                 self.queued += PACKET;
@@ -293,7 +294,7 @@ mod feedback {
                     Event::Departure { packet, ecn: Ecn::Ect0, queued: packet.bytes, port_queued: packet.bytes };
                 assert_ne!(switch.on(at(now), QUEUE, &event, sent), Verdict::PASS);
             }
-            // Hosts that take a quarter off their rate at a CNP, and raise it by 1 Gb/s in 50 us.
+            // The hosts reduce their rate by a quarter at a CNP, and raise it by 1 Gb/s in 50 us.
             let cnps = std::mem::take(&mut sent.cnps).len() as i32;
             self.rate = (self.rate * 0.75_f64.powi(cnps) + 2.5).clamp(125.0, LINE);
             let messages = std::mem::take(&mut sent.peers).into_iter().map(|(_, message)| message).collect();
@@ -302,8 +303,8 @@ mod feedback {
         }
     }
 
-    /// For so many microseconds: of each site, the most bytes that waited in its switch in the last half, and the mean of what
-    /// its hosts sent then.
+    /// Runs both sites for `micros` microseconds. Returns for each site, over the second half, the largest number of bytes
+    /// queued in its switch, and the mean rate of its hosts.
     fn run(micros: u64, feedback: bool) -> [(u32, f64); 2] {
         let mut sites = [0, 1].map(Site::new);
         let mut seen = [(0, 0.0); 2];
@@ -326,13 +327,13 @@ mod feedback {
     }
 
     #[test]
-    fn two_switches_hold_each_others_sources_to_what_they_can_take() {
+    fn two_switches_limit_each_others_sources_to_the_rate_of_the_receivers() {
         let with = run(200_000, true);
         let without = run(200_000, false);
         for (site, ((most, mean), (overrun, _))) in with.into_iter().zip(without).enumerate() {
             println!("site {site}: {most} B, {mean} B/us; without feedback {overrun} B");
             assert!((0.6..1.1).contains(&(mean / TAKES)), "site {site}: {mean} bytes in a microsecond");
-            assert!(most < 20_000_000, "site {site}: {most} bytes wait");
+            assert!(most < 20_000_000, "site {site}: {most} bytes queued");
             assert!(overrun > 100_000_000, "site {site}: {overrun} bytes without feedback");
         }
     }

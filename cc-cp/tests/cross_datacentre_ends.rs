@@ -1,5 +1,5 @@
-//! The ends of a long link that send news back - MLCC's two switches and HPCC*'s direct INT - against their rules in double
-//! precision and on clocks that don't wrap, event by event.
+//! The stages at the ends of a long link that send feedback, MLCC's two switches and HPCC*'s direct INT, compared with their
+//! rules in double precision and on clocks that do not wrap, event by event.
 
 #[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
@@ -13,9 +13,9 @@ use cc_cp::mlcc::near_source::{self, NearSource, NearSourceSettings};
 use cc_cp::mlcc::per_flow_queues::{self, PerFlowQueues, PerFlowQueuesSettings};
 use tolerance::SplitMix;
 
-/// The rules as the papers have them. Times in nanoseconds, rates in bytes per nanosecond, sizes in bytes.
+/// The rules of the papers. Times in nanoseconds, rates in bytes per nanosecond, sizes in bytes.
 mod oracle {
-    /// MLCC 3.2.2: a flow's own queue, let go at R_credit.
+    /// MLCC 3.2.2: a flow's own queue, drained at R_credit.
     #[derive(Clone, Copy)]
     pub(super) struct Queue {
         pub(super) queued: f64,
@@ -25,7 +25,7 @@ mod oracle {
     }
 
     impl Queue {
-        /// The next packet follows at the rate, and a queue saves up no more than one gap.
+        /// The next packet may leave after the gap of this one at the rate; a packet that is late makes up for at most one gap.
         pub(super) fn depart(&mut self, now: f64, bytes: f64) {
             let gap = bytes / self.release;
             self.queued -= bytes;
@@ -41,7 +41,7 @@ mod oracle {
         }
     }
 
-    /// LSCC (10), and R: the last feedback, and after 4 T of silence dR more in each T.
+    /// LSCC (10), and R: that of the last feedback, and after 4 T without feedback dR more at the end of each T.
     #[derive(Clone, Copy)]
     pub(super) struct Pseudo {
         pub(super) queue: f64,
@@ -49,8 +49,8 @@ mod oracle {
         pub(super) rate: f64,
         as_of: f64,
         rises: f64,
-        /// Feedback counts in the order of its numbers, until it has been silent for so long.
-        pub(super) heard: bool,
+        /// There is feedback that is not so old that R rises by itself: only newer numbers are accepted.
+        pub(super) has_feedback: bool,
     }
 
     #[derive(Clone, Copy)]
@@ -62,7 +62,7 @@ mod oracle {
 
     impl Pseudo {
         pub(super) fn new(link: &Link, now: f64) -> Self {
-            Self { queue: 0.0, left: 0.0, rate: link.line, as_of: now, rises: now, heard: false }
+            Self { queue: 0.0, left: 0.0, rate: link.line, as_of: now, rises: now, has_feedback: false }
         }
 
         fn drain(&mut self, until: f64) {
@@ -71,7 +71,7 @@ mod oracle {
         }
 
         pub(super) fn pass(&mut self, link: &Link, now: f64) {
-            self.heard &= self.rises > now;
+            self.has_feedback &= self.rises > now;
             while self.rate < link.line && self.rises <= now {
                 self.drain(self.rises);
                 self.rate = (self.rate + link.slew).min(link.line);
@@ -81,7 +81,7 @@ mod oracle {
         }
 
         pub(super) fn on_rate(&mut self, link: &Link, now: f64, rate: f64) {
-            (self.rate, self.heard) = (rate.min(link.line), true);
+            (self.rate, self.has_feedback) = (rate.min(link.line), true);
             self.rises = now + 5.0 * link.period;
         }
     }
@@ -101,7 +101,7 @@ fn bytes_per_nano(rate: Rate) -> f64 {
 }
 
 #[test]
-fn a_flow_s_own_queue_is_let_go_as_the_equations_have_it() {
+fn a_flow_s_own_queue_is_drained_by_the_equations() {
     let settings = PerFlowQueuesSettings { initial_rate: 25_000, min_rate: 25 };
     let p = per_flow_queues::Params::new(&settings, &LINK).unwrap();
     let (least, line) = (0.025 / 8.0, 12.5);
@@ -124,11 +124,12 @@ fn a_flow_s_own_queue_is_let_go_as_the_equations_have_it() {
                     queue.get_or_insert(new).queued += 1_064.0;
                 }
                 (Some(queue), 4..8) if queue.queued > 0.0 && wait == 0.0 => {
-                    let told = machine.departure(instant.stamp(), key, PACKET);
-                    // Where the machine says when the next may leave, it is taken at its word but for the fraction.
+                    let written = machine.departure(instant.stamp(), key, PACKET);
+                    // The oracle continues with the machine's whole nanoseconds until the next packet may leave, and half of
+                    // one for the fraction.
                     queue.depart(at, 1_064.0);
-                    assert_eq!(f64::from(told.queue.get()), queue.queued);
-                    assert_eq!(told.credit, queue.credit.unwrap_or(0));
+                    assert_eq!(f64::from(written.queue.get()), queue.queued);
+                    assert_eq!(written.credit, queue.credit.unwrap_or(0));
                     let wait = f64::from(machine.wait(instant.stamp(), key).get());
                     let (gap, due) = (1_064.0 / queue.release, (queue.next - at).max(0.0));
                     assert!((wait - due).abs() <= 2.0 + gap * 1e-5, "{wait} ns for {due}, a gap of {gap}");
@@ -141,8 +142,8 @@ fn a_flow_s_own_queue_is_let_go_as_the_equations_have_it() {
                     let ack = MlccAck { credit, data_qpn: key.data_qpn, release, advised_rate: Rate::from_bits(0) };
                     machine.acknowledged(&p, key, &ack);
                     queue.acknowledged(credit, bytes_per_nano(release).clamp(least, line));
-                    let (ours, its) = (bytes_per_nano(machine.release(key).unwrap()), queue.release);
-                    assert!((ours - its).abs() <= its * 1e-3 + 1e-6, "{ours} B/ns for {its}");
+                    let (actual, expected) = (bytes_per_nano(machine.release(key).unwrap()), queue.release);
+                    assert!((actual - expected).abs() <= expected * 1e-3 + 1e-6, "{actual} B/ns for {expected}");
                 }
                 _ => {}
             }
@@ -152,7 +153,7 @@ fn a_flow_s_own_queue_is_let_go_as_the_equations_have_it() {
 }
 
 #[test]
-fn telemetry_goes_back_to_its_source_as_often_as_the_setting_has_it() {
+fn telemetry_is_returned_to_its_source_at_the_interval_of_the_setting() {
     let mut notified = 0;
     for (seed, interval) in (0..).zip([0, 700, 2_000, 500_000]) {
         let p = near_source::Params::new(&NearSourceSettings { interval }).unwrap();
@@ -180,7 +181,7 @@ fn telemetry_goes_back_to_its_source_as_often_as_the_setting_has_it() {
 }
 
 #[test]
-fn direct_int_brings_the_pseudo_queue_of_the_equations() {
+fn direct_int_carries_the_pseudo_queue_of_the_equations() {
     let settings = DirectIntSettings { spacing: 0, period: 200_000, slew: 1_000, unit: 1 };
     let p = direct_int::Params::new(&settings, &LINK).unwrap();
     let link = oracle::Link { period: 200_000.0, slew: 0.125, line: 12.5 };
@@ -189,24 +190,24 @@ fn direct_int_brings_the_pseudo_queue_of_the_equations() {
         let mut now = 4_290_000_000_u64;
         let mut machine = DirectInt::<8>::open(&p, Instant::from_nanos(now).stamp());
         let mut pseudo = oracle::Pseudo::new(&link, now as f64);
-        let (mut seq, mut silent) = (0_u16, 0);
+        let (mut seq, mut without_feedback) = (0_u16, 0);
         for _ in 0..30_000 {
-            silent = if random.within(0..=999) == 0 { 300 } else { i32::max(silent - 1, 0) };
-            // Once in a while so long that the pseudo queue is empty and R has risen more than once.
-            let longest = match (random.within(0..=199), silent) {
+            without_feedback = if random.within(0..=999) == 0 { 300 } else { i32::max(without_feedback - 1, 0) };
+            // One gap in 200 is so long that the pseudo queue empties and R rises more than once.
+            let longest = match (random.within(0..=199), without_feedback) {
                 (0, _) => 3_000_000,
                 (_, 0) => 2_000,
                 _ => 20_000,
             };
             now += u64::from(random.within(0..=longest));
             let (instant, at) = (Instant::from_nanos(now), now as f64);
-            if random.within(0..=9) == 0 && silent == 0 {
+            if random.within(0..=9) == 0 && without_feedback == 0 {
                 let repeated = random.within(0..=4) == 0 && seq > 0;
                 seq += u16::from(!repeated);
                 let mbps = random.within(500..=120_000);
                 machine.on_message(&p, instant.stamp(), &RateMessage { seq, units: mbps, ..RateMessage::default() });
                 pseudo.pass(&link, at);
-                if !repeated || !pseudo.heard {
+                if !repeated || !pseudo.has_feedback {
                     pseudo.on_rate(&link, at, f64::from(mbps) / 8_000.0);
                 }
             }
@@ -214,11 +215,11 @@ fn direct_int_brings_the_pseudo_queue_of_the_equations() {
             let record = machine.departure(&p, instant.stamp(), Some(key(1)), Bytes::new(bytes)).unwrap();
             pseudo.pass(&link, at);
             pseudo.queue += f64::from(bytes);
-            let near = |ours: f64, its: f64, least: f64| (ours - its).abs() <= its * 1e-3 + least;
+            let near = |actual: f64, expected: f64, least: f64| (actual - expected).abs() <= expected * 1e-3 + least;
             assert!(near(f64::from(record.mbps), pseudo.rate * 8_000.0, 2.0), "{} Mb/s", record.mbps);
             assert!(near(f64::from(record.queue), pseudo.queue, 64.0), "{} B for {}", record.queue, pseudo.queue);
             assert_eq!(record.clock, now as u32);
-            // One step at a time: the next begins where the machine is.
+            // One step at a time: the next begins at the machine's own state.
             pseudo.queue = f64::from(record.queue);
             pseudo.rate = bytes_per_nano(machine.rate());
         }

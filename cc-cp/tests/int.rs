@@ -1,4 +1,4 @@
-//! Telemetry records against whole numbers of any size.
+//! Telemetry records compared with computation in 128-bit numbers, which do not wrap.
 
 #[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 mod one_queue;
@@ -12,8 +12,8 @@ use cc_cp::{QueueStage, Verdict};
 use one_queue::OneQueue;
 use tolerance::SplitMix;
 
-/// HPCC (SIGCOMM 2019), 4.2 and Fig. 7: B, TS, txBytes (what left the port before this packet) and qLen (what waits behind
-/// it); units of the compact form by the public simulator's int-header.h: 128 bytes and 80 bytes, times the multiplier.
+/// HPCC (SIGCOMM 2019), 4.2 and Fig. 7: B, TS, txBytes (bytes sent before this packet) and qLen (bytes queued behind it). Units
+/// of the compact layout by the public simulator's int-header.h: 128 bytes and 80 bytes, times the multiplier.
 mod oracle {
     pub(super) struct Egress {
         pub(super) wide: bool,
@@ -22,7 +22,7 @@ mod oracle {
     }
 
     impl Egress {
-        /// A packet leaves at `now` ns: (TS, txBytes, qLen) as the record's fields have room for them.
+        /// A packet leaves at `now` ns. Returns (TS, txBytes, qLen), modulo the size of the record's fields.
         pub(super) fn record(&mut self, now: u128, bytes: u32, queued: u32) -> (u128, u128, u128) {
             let behind = u128::from(queued.saturating_sub(bytes));
             let (sent, queue) = match self.wide {
@@ -36,7 +36,7 @@ mod oracle {
 }
 
 #[test]
-fn each_record_is_what_left_and_what_waits() {
+fn each_record_has_the_bytes_sent_and_the_bytes_queued() {
     let mut random = SplitMix::new(2);
     for _ in 0..60 {
         let wide = random.within(0..=1) == 0;
@@ -50,7 +50,7 @@ fn each_record_is_what_left_and_what_waits() {
         let mut oracle = oracle::Egress { wide, multi: multi.into(), sent: 0 };
         for _ in 0..2_000 {
             now += u64::from(random.within(0..=u32::MAX) >> random.within(0..=31));
-            // Bytes of any number, so that the counters come round; a queue that holds the packet, or says less.
+            // Any number of bytes, so that the counters wrap; a queue length with the packet, or less than the packet.
             let bytes = random.within(0..=u32::MAX) >> random.within(0..=31);
             let queued = random.within(0..=u32::MAX) >> random.within(0..=31);
             match random.within(0..=30) {

@@ -1,4 +1,5 @@
-//! LSCC's rate calculation against Algorithm 1 in double precision: each period from the machine's own rates, and free runs.
+//! LSCC's rate calculation compared with Algorithm 1 in double precision: each period from the machine's own rates, and free
+//! runs.
 
 #[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
@@ -32,8 +33,8 @@ mod oracle {
             bytes * 8e9 / self.t
         }
 
-        /// Lines 1 to 12: R as it is sent, and whether it is as low or as high as it may be; `off` bit/s beside the exact value
-        /// before it is limited.
+        /// Lines 1 to 12. Returns R as it is sent, and whether it is at Rmin and at Rmax. `off` bit/s are added to the exact
+        /// value before it is limited.
         pub(super) fn rate(&self, left: f64, queued: f64, off: f64) -> (f64, bool, bool) {
             let br = self.per_second(left);
             let ra = self.per_second(queued - self.q_ref) - self.ra.iter().sum::<f64>();
@@ -42,7 +43,7 @@ mod oracle {
             ((r / self.delta_f).floor() * self.delta_f, r == self.r_min, r == self.r_max)
         }
 
-        /// Lines 13 to 16: R was sent, and is an adjustment under way.
+        /// Lines 13 to 16: R was sent, and BR - R becomes the newest adjustment.
         pub(super) fn sent(&mut self, left: f64, r: f64) {
             self.last = r;
             self.ra.push_front(self.per_second(left) - r);
@@ -53,7 +54,7 @@ mod oracle {
 
 const LINE: u32 = 200;
 
-/// Random settings whose rates are whole multiples of Delta_F or not, and what they mean.
+/// Random settings, whose rates are or are not multiples of Delta_F, and the oracle for them.
 fn settings(random: &mut SplitMix, units: std::ops::RangeInclusive<u32>) -> (RateCalculationSettings, oracle::Egress) {
     let period = random.within(20_000..=1_000_000);
     let n = random.within(1..=16);
@@ -91,7 +92,7 @@ fn settings(random: &mut SplitMix, units: std::ops::RangeInclusive<u32>) -> (Rat
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(LINE), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
 
-/// One period of a port: packets come and go at any time of it, and its end is met to the nanosecond, or by the next packet.
+/// One period of a port, in which three packets leave. Its end is processed to the nanosecond, or one nanosecond late.
 fn period(
     (p, machine): (&Params, &mut RateCalculation<16>),
     now: &mut u64,
@@ -109,13 +110,13 @@ fn period(
         assert_eq!(machine.pass_time(p, stamp, Bytes::new(queued)), None, "{start}: the period is not over");
         machine.release(Bytes::new(bytes));
     }
-    // To the nanosecond, or one late.
+    // Exactly at the end, or one nanosecond late.
     *now += u64::from(machine.next_wake(Stamp::from_bits(*now as u32)).get()) + u64::from(random.within(0..=1));
     machine.pass_time(p, Stamp::from_bits(*now as u32), Bytes::new(queued))
 }
 
 #[test]
-fn each_period_is_calculated_as_algorithm_1_has_it() {
+fn each_period_is_calculated_by_algorithm_1() {
     let (mut tolerance, mut random) = (Tolerance::default(), SplitMix::new(8));
     for _ in 0..200 {
         let (set, mut oracle) = settings(&mut random, 300..=1_000);
@@ -125,10 +126,10 @@ fn each_period_is_calculated_as_algorithm_1_has_it() {
         let p = Params::new(&set, &LINK, 16).unwrap();
         let mut now = random.draw() >> 2;
         let mut machine = RateCalculation::<16>::open(&p, Stamp::from_bits(now as u32));
-        // What the line carries in a period, at most.
+        // The bytes that the line carries in a period.
         let carries = set.period * (LINE / 8);
         let mut queued = 0;
-        // Bytes of the periods in the list, and of the present one.
+        // Bytes of the periods of the list, and their sum.
         let mut recent: VecDeque<f64> = std::iter::repeat_n(0.0, oracle.ra.len()).collect();
         let mut bytes = 0.0;
         for number in 1..=700_u16 {
@@ -139,9 +140,9 @@ fn each_period_is_calculated_as_algorithm_1_has_it() {
                 2 => random.within(0..=50_000_000),
                 _ => (queued + random.within(0..=carries / 4)).saturating_sub(carries / 8),
             };
-            let told = period((&p, &mut machine), &mut now, &mut random, (left, queued)).unwrap();
-            // Rates are whole kb/s in the machine, those of the list too, of bytes each of which counts as a whole number of
-            // 2^-17 kb/s.
+            let feedback = period((&p, &mut machine), &mut now, &mut random, (left, queued)).unwrap();
+            // In the machine all rates are rounded to kb/s, those of the list too, and the rate of a byte is rounded to 2^-17
+            // kb/s.
             bytes += f64::from(left) - recent.pop_front().unwrap_or(0.0);
             let scale = set.period as f64 / (8e6 * 2_f64.powi(17));
             let off = 1_000.0 * (oracle.ra.len() as f64 + 2.0) + scale * oracle.per_second(bytes + f64::from(queued));
@@ -151,29 +152,29 @@ fn each_period_is_calculated_as_algorithm_1_has_it() {
                 .map(|(r, low, high)| vec![r, f64::from(u8::from(low)), f64::from(u8::from(high))])
                 .into();
             let allowed = if allowed[0] == allowed[1] { &allowed[..1] } else { &allowed[..] };
-            let rate = f64::from(told.units) * oracle.delta_f;
+            let rate = f64::from(feedback.units) * oracle.delta_f;
             let outcome = [
                 ("R", rate, 0.0),
-                ("at the least", f64::from(u8::from(told.at_minimum)), 0.0),
-                ("at the most", f64::from(u8::from(told.at_maximum)), 0.0),
+                ("at the least", f64::from(u8::from(feedback.at_minimum)), 0.0),
+                ("at the most", f64::from(u8::from(feedback.at_maximum)), 0.0),
             ];
             tolerance.assert(&(set, left, queued), &outcome, allowed);
-            // To the unit, not to a thousandth.
+            // R is exact to the unit; the tolerance above allows a thousandth.
             assert!(allowed.iter().any(|values| values[0] == rate), "{set:?}: {rate} for {allowed:?}");
-            assert_eq!(told.seq, number);
-            let bytes_a_nano = f64::from(told.rate.to_bits()) / 2_f64.powi(24);
-            assert!((bytes_a_nano * 8e9 - rate).abs() <= 1e3 + rate * 1e-6, "{told:?}");
-            assert_eq!(machine.rate(), told.rate);
+            assert_eq!(feedback.seq, number);
+            let bytes_a_nano = f64::from(feedback.rate.to_bits()) / 2_f64.powi(24);
+            assert!((bytes_a_nano * 8e9 - rate).abs() <= 1e3 + rate * 1e-6, "{feedback:?}");
+            assert_eq!(machine.rate(), feedback.rate);
             oracle.sent(left.into(), rate);
         }
     }
     tolerance.finish(100_000);
 }
 
-/// A source that obeys after 2 D, in the paper's setting and others with limits: the machine and the equations, each left to
-/// itself, keep the queue together.
+/// A source whose rate is that of the feedback 2 D later, for each preset: the queues of the machine and of the equations,
+/// which run independently, stay equal.
 #[test]
-fn a_free_run_keeps_the_queue_that_the_equations_keep() {
+fn a_free_run_has_the_queue_of_the_equations() {
     for preset in PRESETS {
         let set = preset.values;
         let p = Params::new(&set, &LINK, 16).unwrap();
@@ -192,7 +193,7 @@ fn a_free_run_keeps_the_queue_that_the_equations_keep() {
         };
         let (mut now, mut random) = (0, SplitMix::new(9));
         let mut machine = RateCalculation::<16>::open(&p, Stamp::from_bits(0));
-        // Bytes under way, bytes waiting, of the machine and of the equations; 40 Gb/s leave.
+        // Bytes in flight and bytes queued, of the machine and of the equations; at most 40 Gb/s leave.
         let bottleneck = set.period as f64 * 5.0;
         let mut under_way = [vec![0.0; n + 1], vec![0.0; n + 1]];
         let mut queues = [0.0_f64; 2];
@@ -203,13 +204,14 @@ fn a_free_run_keeps_the_queue_that_the_equations_keep() {
                 left[side] = queues[side].min(bottleneck).round();
                 queues[side] -= left[side];
             }
-            let told = period((&p, &mut machine), &mut now, &mut random, (left[0] as u32, queues[0] as u32)).unwrap();
+            let feedback =
+                period((&p, &mut machine), &mut now, &mut random, (left[0] as u32, queues[0] as u32)).unwrap();
             let (r, ..) = oracle.rate(left[1], queues[1], 0.0);
             oracle.sent(left[1], r);
-            for (under_way, r) in under_way.iter_mut().zip([f64::from(told.units) * 1e6, r]) {
+            for (under_way, r) in under_way.iter_mut().zip([f64::from(feedback.units) * 1e6, r]) {
                 under_way.push(r / 8e9 * oracle.t);
             }
-            // A unit of 1 Mb/s in each of the N periods.
+            // The allowance is a unit of 1 Mb/s in each of the N periods, and a thousandth.
             let band = 0.001 * queues[1] + 1e6 / 8e9 * oracle.t * (n as f64 + 2.0);
             assert!((queues[0] - queues[1]).abs() <= band, "{}, period {period_number}: {queues:?}", preset.name);
         }

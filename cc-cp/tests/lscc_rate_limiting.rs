@@ -1,5 +1,5 @@
-//! LSCC's rate limiting against Eq. 10 and Algorithm 2 in double precision, event by event from the machine's own queue and
-//! rate.
+//! LSCC's rate limiting compared with Eq. 10 and Algorithm 2 in double precision, event by event from the machine's own queue
+//! and rate.
 
 #[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
@@ -27,7 +27,7 @@ mod oracle {
         pub(super) t_dcnp: u64,
         pub(super) t_reset: u64,
         pub(super) threshold: f64,
-        /// T of the receiver's end.
+        /// T, the period of the receiver's end.
         pub(super) t: u64,
         /// Bytes per nanosecond.
         pub(super) slew: f64,
@@ -40,7 +40,7 @@ mod oracle {
         now: u64,
         /// When R rises next, without feedback.
         rises: Option<u64>,
-        /// q* was at the reference at the last tick; `None` where the two are too close to compare.
+        /// q* was at or above the reference at the last tick; `None` if the two were too close to compare.
         notifying: Option<bool>,
         flows: BTreeMap<u32, Flow>,
     }
@@ -81,12 +81,13 @@ mod oracle {
         }
 
         pub(super) fn on_message(&mut self) {
-            // Four periods of patience behind the one in which the next is due.
+            // R rises first at the end of the fifth period: the next feedback is due in the first, and is awaited for four
+            // more.
             self.rises = Some(self.now + 5 * self.limits.t);
         }
 
-        /// No feedback has arrived for so long that R rises.
-        pub(super) fn is_silent(&self, now: u64) -> bool {
+        /// No feedback has arrived for so long that R is about to rise, or has risen.
+        pub(super) fn is_overdue(&self, now: u64) -> bool {
             self.rises.is_none_or(|rises| rises <= now + self.limits.t)
         }
 
@@ -94,7 +95,7 @@ mod oracle {
             self.flows.entry(flow).or_default().marked = true;
         }
 
-        /// A data packet of a flow: whether a direct CNP is due to it; `None` where q* was too near.
+        /// A data packet of a flow. Returns whether a direct CNP is due; `None` if q* was too close to the reference.
         pub(super) fn data(&mut self, flow: u32, bytes: f64, ce: bool) -> Option<bool> {
             let flow = self.flows.entry(flow).or_default();
             flow.marked |= ce;
@@ -103,7 +104,7 @@ mod oracle {
             if may { self.notifying } else { Some(false) }
         }
 
-        /// The flow got a direct CNP, or it could have and did not.
+        /// Records whether the flow got a direct CNP that was due or possible.
         pub(super) fn notified(&mut self, flow: u32, sent: bool) {
             self.notifying = self.notifying.or(Some(sent));
             if let Some(flow) = self.flows.get_mut(&flow) {
@@ -116,14 +117,14 @@ mod oracle {
 const GBPS: u32 = 100;
 const LINK: Link = Link { line_rate: Rate::from_gbps(GBPS), mtu: Bytes::new(1_000), base_rtt: Nanos::new(20_000) };
 
-/// The first feedback of a receiver's end.
+/// The first feedback of a receiver's end, as a template for further ones.
 fn first_feedback() -> Feedback {
     let p = rate_calculation::Params::new(&rate_calculation::PRESETS[0].values, &LINK, 16).unwrap();
     let mut far_end = RateCalculation::<16>::open(&p, Stamp::from_bits(0));
     far_end.pass_time(&p, Stamp::from_bits(200_000), Bytes::ZERO).unwrap()
 }
 
-/// Random settings with thresholds that are met, and what they mean.
+/// Random settings with thresholds that are reached, and the limits of the oracle for them.
 fn settings(random: &mut SplitMix) -> (RateLimitingSettings, oracle::Limits) {
     let delay = random.within(0..=8_000);
     let round_trip = 2 * delay * GBPS / 8;
@@ -155,9 +156,9 @@ fn key(flow: u32) -> FlowKey {
 }
 
 #[test]
-fn each_event_is_taken_as_equation_10_and_algorithm_2_have_it() {
+fn each_event_has_the_effect_of_equation_10_and_algorithm_2() {
     let (mut tolerance, mut random, template) = (Tolerance::default(), SplitMix::new(10), first_feedback());
-    let (mut notified, mut silent) = (0, 0);
+    let (mut notified, mut overdue) = (0, 0);
     for _ in 0..60 {
         let (set, limits) = settings(&mut random);
         let p = Params::new(&set, &LINK).unwrap();
@@ -165,7 +166,7 @@ fn each_event_is_taken_as_equation_10_and_algorithm_2_have_it() {
         let mut machine = RateLimiting::<16, 4>::open(&p, Stamp::from_bits(now as u32));
         let mut oracle = oracle::Egress::new(limits, now);
         let mut seq = random.within(0..=0xffff) as u16;
-        let mut is_heard = false;
+        let mut has_feedback = false;
         for event in 0..2_000 {
             let shown = |machine: &RateLimiting<16, 4>| {
                 (f64::from(machine.pseudo_queue().get()), f64::from(machine.rate().to_bits()) / 2_f64.powi(24))
@@ -176,12 +177,12 @@ fn each_event_is_taken_as_equation_10_and_algorithm_2_have_it() {
                 _ => u64::from(random.within(0..=2_000)),
             };
             let stamp = Stamp::from_bits(now as u32);
-            // Between the whole bytes that the machine shows.
+            // Half a byte is added, because the machine reports whole bytes, rounded down.
             let (mut q, mut r) = oracle.pass(now, (before.0 + 0.5, before.1));
             let flow = random.within(1..=12);
             let bytes = random.within(64..=9_216);
-            let is_silent = is_heard && oracle.is_silent(now);
-            silent += u32::from(is_silent);
+            let is_overdue = has_feedback && oracle.is_overdue(now);
+            overdue += u32::from(is_overdue);
             let mut allowed = vec![0.0];
             let mut sent = false;
             match random.within(0..=19) {
@@ -191,14 +192,14 @@ fn each_event_is_taken_as_equation_10_and_algorithm_2_have_it() {
                     oracle.marks(flow);
                 }
                 2 => {
-                    // Overtaken or repeated, or new, with some lost in between.
-                    let is_old = is_heard && !is_silent && random.within(0..=2) == 0;
+                    // An overtaken or repeated message, or a new one after some were lost.
+                    let is_old = has_feedback && !is_overdue && random.within(0..=2) == 0;
                     let by = random.within(0..=32_766) >> random.within(0..=14);
                     let number = if is_old { seq.wrapping_sub(by as u16) } else { seq.wrapping_add(1 + by as u16) };
                     let rate = Rate::from_mbps(random.within(10_000..=60_000) * random.within(0..=2));
                     machine.on_rate(&p, stamp, &Feedback { rate, seq: number, ..template });
                     if !is_old {
-                        (seq, is_heard) = (number, true);
+                        (seq, has_feedback) = (number, true);
                         r = (f64::from(rate.to_bits()) / 2_f64.powi(24)).min(oracle.limits.line);
                         oracle.on_message();
                     }
@@ -208,7 +209,7 @@ fn each_event_is_taken_as_equation_10_and_algorithm_2_have_it() {
                     let of = data.then(|| key(flow));
                     let (left, due) = machine.departure(&p, stamp, of, Bytes::new(bytes), ecn);
                     q += f64::from(bytes);
-                    // This switch sends the CNP for a data packet's CE.
+                    // CE of a data packet is removed: this switch sends the CNP.
                     let leaves = if data && ecn == Ecn::Ce { Ecn::Ect0 } else { ecn };
                     assert_eq!(left, leaves);
                     sent = due;
@@ -229,10 +230,10 @@ fn each_event_is_taken_as_equation_10_and_algorithm_2_have_it() {
                 [("q*", after.0, 1.0), ("R", after.1, 2_f64.powi(-24)), ("CNP", f64::from(u8::from(sent)), 0.0)];
             let allowed: Vec<_> = allowed.into_iter().map(|cnp| vec![q, r, cnp]).collect();
             tolerance.assert(&(set, event), &outcome, &allowed);
-            // To the byte, where a thousandth would hide packets.
+            // q* is exact to 4 bytes; the tolerance above allows a thousandth, which may be whole packets.
             assert!((after.0 - q).abs() <= 4.0 + 1e-6 * q, "{set:?}, event {event}: {after:?} for {q}");
         }
     }
     tolerance.finish(100_000);
-    assert!(notified > 3_000 && silent > 1_000, "{notified}, {silent}");
+    assert!(notified > 3_000 && overdue > 1_000, "{notified}, {overdue}");
 }

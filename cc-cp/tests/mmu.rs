@@ -1,5 +1,5 @@
-//! The shared buffer against its thresholds in whole numbers, event by event: admissions, pauses, renewals, and new settings
-//! under traffic.
+//! The shared buffer compared with its thresholds in whole numbers, event by event: admissions, pauses, renewals, and new
+//! settings under traffic.
 
 #[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
@@ -12,8 +12,9 @@ use cc_cp::recorder::Recorder;
 use cc_cp::{Event, Packet, Queue, Switch};
 use tolerance::SplitMix;
 
-/// The thresholds of HPCC's public simulator (switch-mmu.cc) over numbers that don't wrap, and PFC's timing (IEEE 802.1Qbb):
-/// a quantum is 512 bit times, and a pause is renewed in half its time. All is computed from what each ingress holds.
+/// The thresholds of HPCC's public simulator (switch-mmu.cc) with numbers that do not wrap, and PFC's timing (IEEE 802.1Qbb): a
+/// quantum is 512 bit times, and a pause is renewed after half of its time. Everything is computed from the bytes of each
+/// ingress.
 mod oracle {
     use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ mod oracle {
         pub(super) reserve: u64,
         pub(super) shift: u64,
         pub(super) offset: u64,
-        /// Xoff and Xon, where they are fixed.
+        /// Xoff and Xon, if they are fixed.
         pub(super) fixed: Option<(u64, u64)>,
         pub(super) quanta: u16,
         pub(super) gbps: u64,
@@ -72,18 +73,20 @@ mod oracle {
             }
         }
 
-        /// Half of what the quanta last, in whole nanoseconds.
+        /// Half of the duration of a pause, in whole nanoseconds.
         pub(super) fn half_a_pause(&self) -> u64 {
             (u64::from(self.set.quanta) * 512).div_ceil(self.set.gbps) / 2
         }
 
-        /// Whether it finds room, and the quanta of a frame upstream.
+        /// Returns whether there is room for the packet, and the quanta of the PFC frame, if one is sent.
         pub(super) fn admit(&mut self, now: u64, at: (usize, usize), bytes: u64) -> (bool, Option<u16>) {
             let ingress = *self.ingress.entry(at).or_default();
             let more = Ingress { bytes: ingress.bytes + bytes, ..ingress };
             let free = self.shared().saturating_sub(self.shared_used());
-            let wanted = self.shared_of(&more);
-            let taken = if wanted == 0 || (wanted <= self.threshold() && wanted - self.shared_of(&ingress) <= free) {
+            let shared_after = self.shared_of(&more);
+            let taken = if shared_after == 0
+                || (shared_after <= self.threshold() && shared_after - self.shared_of(&ingress) <= free)
+            {
                 self.ingress.insert(at, more);
                 true
             } else if ingress.headroom + bytes <= self.set.headroom {
@@ -92,7 +95,7 @@ mod oracle {
             } else {
                 false
             };
-            (taken, self.news(now, at))
+            (taken, self.pfc_frame(now, at))
         }
 
         pub(super) fn release(&mut self, now: u64, at: (usize, usize), bytes: u64) -> Option<u16> {
@@ -100,10 +103,10 @@ mod oracle {
             let from_headroom = bytes.min(ingress.headroom);
             ingress.headroom -= from_headroom;
             ingress.bytes -= bytes - from_headroom;
-            self.news(now, at)
+            self.pfc_frame(now, at)
         }
 
-        fn news(&mut self, now: u64, at: (usize, usize)) -> Option<u16> {
+        fn pfc_frame(&mut self, now: u64, at: (usize, usize)) -> Option<u16> {
             let ingress = self.ingress[&at];
             let (threshold, shared) = (self.threshold(), self.shared_of(&ingress));
             let too_much = ingress.headroom > 0 || (shared > 0 && shared >= threshold);
@@ -146,7 +149,7 @@ mod oracle {
 const QUEUES: usize = 8;
 const MTU: u32 = 1_500;
 
-/// Random settings for a port of this speed in multiples of so many bytes, and what they mean.
+/// Random settings for a port of this speed, in multiples of `grain` bytes, and the thresholds of the oracle for them.
 fn settings(random: &mut SplitMix, gbps: u32, grain: u32) -> (MmuSettings, oracle::Thresholds) {
     let is_fixed = random.within(0..=1) == 0;
     let mut bytes = |most: u32| random.within(1..=most / grain) * grain;
@@ -168,7 +171,7 @@ fn settings(random: &mut SplitMix, gbps: u32, grain: u32) -> (MmuSettings, oracl
         xon,
         pause_quanta: random.within(2..=65_535),
     };
-    // Twice the delay at line rate, and two packets.
+    // What arrives at line rate in twice the delay, and two packets.
     let computed = u64::from(link_delay * 2 * gbps / 8 + 2 * MTU);
     let thresholds = oracle::Thresholds {
         buffer: set.buffer.into(),
@@ -184,14 +187,14 @@ fn settings(random: &mut SplitMix, gbps: u32, grain: u32) -> (MmuSettings, oracl
     (set, thresholds)
 }
 
-/// A buffer, what the rules make of it, and the packets in it.
+/// A buffer, its oracle, and the packets in it.
 struct Bench {
     switch: Switch<SharedBuffer<Fixed<16>>, Fixed<16>>,
     sent: Recorder,
     oracle: oracle::Buffer,
     held: Vec<(usize, usize, u32)>,
     dropped: u64,
-    /// Pauses, resumes, renewals.
+    /// Number of pauses, resumes and renewals.
     frames: [u64; 3],
 }
 
@@ -206,7 +209,7 @@ impl Bench {
         }
     }
 
-    /// An event of a queue: whether its packet is dropped, and the quanta of the frame that is sent.
+    /// An event of a queue. Returns whether its packet is dropped, and the quanta of the PFC frame, if one is sent.
     fn on(&mut self, now: u64, at: (usize, usize), event: &Event<'_>) -> (bool, Option<u16>) {
         let verdict = self.switch.on(Instant::from_nanos(now), queue_of(at), event, &mut self.sent);
         let frame = self.sent.pfcs.pop();
@@ -246,7 +249,7 @@ impl Bench {
         self.frames[2] += sent.len() as u64;
     }
 
-    /// How long after `now` the switch is to be woken, as far as it is for a renewal.
+    /// The time from `now` to the next wake of the switch.
     fn next_wake(&self, now: u64) -> u64 {
         self.switch.next_wake().nanos().saturating_sub(now)
     }
@@ -259,13 +262,13 @@ impl Bench {
 }
 
 #[test]
-fn each_packet_and_each_pause_is_as_the_thresholds_have_it() {
+fn each_packet_and_each_pause_follows_the_thresholds() {
     let mut random = SplitMix::new(5);
     let mut often = [0; 4];
     for run in 0..100 {
         let gbps = [10, 25, 40, 50, 100, 200, 400, 800][random.within(0..=7) as usize];
         let port = Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(MTU), base_rtt: Nanos::new(12_000) };
-        // In whole kilobytes thresholds are met exactly.
+        // With whole kilobytes queues have the length of a threshold exactly.
         let grain = [1, 1_000][run / 2 % 2];
         let (mut set, thresholds) = settings(&mut random, gbps, grain);
         let mut now = random.draw() >> 2;
@@ -280,14 +283,14 @@ fn each_packet_and_each_pause_is_as_the_thresholds_have_it() {
         bench.configure(now, &set, &port);
         for event in 0..2_000 {
             now += u64::from(random.within(0..=2_000));
-            // The buffer fills and drains in turn, half of it with an incast into one queue.
+            // The buffer fills and drains in turn. Half of the packets belong to one queue.
             let fills = event / 300 % 2 == 0;
             let incast = random.within(0..=1) == 0;
             let queue = if incast { (0, 3) } else { (random.within(0..=1) as usize, random.within(0..=3) as usize) };
             match random.within(0..=9) {
                 0 => bench.wake(now),
                 1 if run % 2 == 0 && random.within(0..=9) == 0 => {
-                    // Other thresholds under traffic: what is in the buffer stays there.
+                    // Other thresholds under traffic: the packets stay in the buffer.
                     let thresholds;
                     (set, thresholds) = settings(&mut random, gbps, grain);
                     bench.oracle.set = thresholds;
@@ -302,10 +305,10 @@ fn each_packet_and_each_pause_is_as_the_thresholds_have_it() {
             let counters = *mmu.counters();
             assert_eq!((mmu.occupancy(), counters.dropped), (bench.oracle.occupancy(), bench.dropped), "{set:?}");
             assert_eq!(counters.pauses, bench.frames[0]);
-            // Sooner at most: a pause that is over leaves its deadline behind.
+            // The wake may be earlier, because the deadline of a pause that has ended is not removed.
             let next = bench.oracle.next_wake(now).unwrap_or(u64::MAX);
             assert!(bench.next_wake(now) <= next, "{set:?}, event {event}");
-            // No more than there is, unless the buffer has just shrunk.
+            // The packets fit into the buffer, unless it became smaller under traffic.
             assert!(run % 2 == 0 || bench.switch.stages().occupancy() <= u64::from(set.buffer));
         }
         while !bench.held.is_empty() {

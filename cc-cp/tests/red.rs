@@ -1,4 +1,4 @@
-//! RED marking against its rule in double precision, packet by packet, and over a million packets.
+//! RED compared with its rule in double precision, packet by packet, and over a million packets.
 
 #[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 mod one_queue;
@@ -16,7 +16,7 @@ use one_queue::OneQueue;
 use oracle::{Fate, Rule};
 use tolerance::{SplitMix, Tolerance};
 
-/// Random profiles as in the literature and anywhere.
+/// A random profile: Kmin and Kmax of any magnitude, and a Pmax of the literature or any other.
 fn profile(random: &mut SplitMix) -> RedSettings {
     let kmin = random.within(0..=u32::MAX) >> random.within(0..=31);
     let span = random.within(0..=u32::MAX) >> random.within(0..=31);
@@ -24,7 +24,7 @@ fn profile(random: &mut SplitMix) -> RedSettings {
     RedSettings { kmin, kmax: kmin.saturating_add(span), pmax, reference_rate: 0 }
 }
 
-/// A length within the slope as often as at its ends and anywhere.
+/// A random length of the queue: mostly from Kmin to Kmax, but also at these two and anywhere.
 fn length(random: &mut SplitMix, rule: &Rule) -> u32 {
     match random.within(0..=7) {
         0 => random.within(0..=u32::MAX),
@@ -35,11 +35,11 @@ fn length(random: &mut SplitMix, rule: &Rule) -> u32 {
 }
 
 #[test]
-fn each_packet_is_marked_as_the_rule_has_it() {
+fn each_packet_is_marked_by_the_rule() {
     let mut tolerance = Tolerance::default();
     let mut random = SplitMix::new(1);
     for _ in 0..100 {
-        // Kmin and Kmax are for a port of the reference speed, and scale with it to whole bytes.
+        // Kmin and Kmax are given for the reference speed, and are scaled to the port's speed in whole bytes.
         let mut settings = profile(&mut random);
         let (gbps, reference) = (random.within(1..=800), random.within(0..=400));
         let scaled = |bytes: u32| u32::try_from(u64::from(bytes) * u64::from(gbps) / u64::from(reference.max(1)));
@@ -78,8 +78,8 @@ fn each_packet_is_marked_as_the_rule_has_it() {
     tolerance.finish(200_000);
 }
 
-/// Not a fixed length but a queue that moves, as the queue of a switch does: a million packets under the published profile
-/// of 40 Gb/s and that of HPCC's evaluation, marked as often as the sum of their probabilities says, by any seed.
+/// A queue whose length changes with every packet, as in a switch: of a million packets, with the published profile for 40 Gb/s
+/// and that of HPCC's evaluation, as many are marked as the sum of their probabilities, with each of three seeds.
 #[test]
 fn a_million_packets_of_a_moving_queue_are_marked_within_three_sigma_of_the_line() {
     let link = Link { line_rate: Rate::from_gbps(25), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };

@@ -1,4 +1,4 @@
-//! Any words are a legal state of every stage: no event makes it panic, and a snapshot restores the state unchanged.
+//! Any words are a valid state of every stage: no event causes a panic, and a snapshot restores the state unchanged.
 
 use cc_core::snapshot::Words;
 use cc_core::table::Fixed;
@@ -16,7 +16,7 @@ const AT: Queue = Queue { port: 0, class: 3 };
 /// Words of the largest state: 64 flows of MLCC's per-flow queues.
 const WORDS: usize = 1_024;
 
-/// An event: which, how long after the one before, and numbers that its fields are made of.
+/// An event: its kind, nanoseconds since the one before, and numbers for its fields.
 type Operation = (u8, u32, [u32; 4]);
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -82,7 +82,7 @@ type On<S> = <S as OnQueues>::Stage<Fixed<8>>;
 
 const START: Instant = Instant::from_nanos(1 << 40);
 
-/// A stage with this one queue, which has seen an event of each kind.
+/// A stage with this one queue, after an event of each kind.
 fn begun<S: OnQueues>(settings: &<On<S> as Stage>::Settings, roce: &Roce<'_>) -> On<S> {
     let mut stage = <On<S> as Zeroed>::ZEROED;
     stage.configure(START, AT, &LINK, settings, 1).unwrap();
@@ -128,7 +128,7 @@ impl Run<'_> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn any_words_are_a_state_that_goes_out_and_in_unchanged(
+    fn any_words_are_a_state_that_is_restored_unchanged(
         words in prop::collection::vec(any::<u32>(), WORDS),
         operations in prop::collection::vec(operation(), 1..24),
     ) {

@@ -1,4 +1,4 @@
-//! Swing's relays against their rules on clocks and counters that don't wrap, event by event.
+//! Swing's relays compared with their rules on clocks and counters that do not wrap, event by event.
 
 #[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 #[path = "../../cc-rp/tests/tolerance/mod.rs"]
@@ -9,17 +9,17 @@ use cc_cp::RelayMessage;
 use cc_cp::swing::{Params, ReceiverRelay, SenderRelay, SwingSettings};
 use tolerance::SplitMix;
 
-/// What LSCC (III-B, IV-C) and the abstract of Swing (TPDS 2023) say of the relays: pauses are passed on, and a buffer that no
-/// longer holds what a round trip brings pauses by itself. Messages that were missed, and silence, count as pauses.
+/// The rules of the relays, by LSCC (III-B, IV-C) and the abstract of Swing (TPDS 2023): pauses are passed on, and a buffer in
+/// which the data of a round trip no longer fits pauses too. A missed message and a timeout count as pauses.
 mod oracle {
     /// Bytes and nanoseconds.
     #[derive(Clone, Copy)]
     pub(super) struct Link {
         pub(super) buffer: i64,
-        /// Carried by the link one way.
+        /// Bytes that the link carries in its one-way delay.
         pub(super) one_way: i64,
         pub(super) keepalive: i64,
-        /// What these quanta last.
+        /// The duration of the quanta of a pause frame.
         pub(super) pause: i64,
     }
 
@@ -27,22 +27,23 @@ mod oracle {
         pub(super) queued: i64,
         pub(super) held: bool,
         full: bool,
-        spoke: i64,
+        last_sent_at: i64,
         pub(super) messages: i64,
     }
 
     impl Far {
         pub(super) fn new(now: i64) -> Self {
-            Self { queued: 0, held: false, full: false, spoke: now, messages: 0 }
+            Self { queued: 0, held: false, full: false, last_sent_at: now, messages: 0 }
         }
 
-        /// Something may have changed: what is said of it, a pause or not, and the number of the message.
-        pub(super) fn says(&mut self, link: &Link, now: i64, was: bool) -> Option<(bool, i64)> {
+        /// After an event, before which the relay was pausing or not (`was`): returns the message, if one is sent, as pause or
+        /// resume, and its number.
+        pub(super) fn next_message(&mut self, link: &Link, now: i64, was: bool) -> Option<(bool, i64)> {
             let high = link.buffer - 2 * link.one_way;
             self.full = if self.full { self.queued >= link.one_way.min(high) } else { self.queued > high };
-            let news = self.is_pausing() != was;
-            (news || now - self.spoke >= link.keepalive).then(|| {
-                (self.spoke, self.messages) = (now, self.messages + 1);
+            let changed = self.is_pausing() != was;
+            (changed || now - self.last_sent_at >= link.keepalive).then(|| {
+                (self.last_sent_at, self.messages) = (now, self.messages + 1);
                 (self.is_pausing(), self.messages)
             })
         }
@@ -53,8 +54,8 @@ mod oracle {
     }
 
     pub(super) struct Near {
-        /// When it last received a new message, or took the timeout for a pause.
-        pub(super) heard: i64,
+        /// When it last received a new message, or last paused because of the timeout.
+        pub(super) last_new_at: i64,
         /// The last message's number.
         last: Option<i64>,
         pub(super) pauses: bool,
@@ -62,17 +63,17 @@ mod oracle {
 
     impl Near {
         pub(super) fn new(now: i64) -> Self {
-            Self { heard: now, last: None, pauses: false }
+            Self { last_new_at: now, last: None, pauses: false }
         }
 
-        /// A message with this number comes, in which order whatever; or none, and time passes.
-        pub(super) fn obeys(&mut self, link: &Link, now: i64, message: Option<(bool, i64)>) {
+        /// Processes a message, in any order of the numbers, or with `None` the passing of time.
+        pub(super) fn process(&mut self, link: &Link, now: i64, message: Option<(bool, i64)>) {
             match message.filter(|&(_, number)| self.last.is_none_or(|last| number > last)) {
                 Some((pause, number)) => {
                     let missed = self.last.is_some_and(|last| number > last + 1);
-                    (self.heard, self.last, self.pauses) = (now, Some(number), pause || missed);
+                    (self.last_new_at, self.last, self.pauses) = (now, Some(number), pause || missed);
                 }
-                None if now - self.heard >= 4 * link.keepalive => (self.heard, self.pauses) = (now, true),
+                None if now - self.last_new_at >= 4 * link.keepalive => (self.last_new_at, self.pauses) = (now, true),
                 None => {}
             }
         }
@@ -99,7 +100,7 @@ fn link(random: &mut SplitMix) -> (Params, oracle::Link) {
     (Params::new(&settings, &port).unwrap(), oracle)
 }
 
-/// Time goes on by less than a second at most, which is as often as a relay has to be called.
+/// A random time of less than 1 s, because a relay has to be called at least once a second.
 fn later(random: &mut SplitMix, link: &oracle::Link) -> i64 {
     let keepalive = link.keepalive as u32;
     i64::from(match random.within(0..=99) {
@@ -116,7 +117,7 @@ fn at(now: i64) -> Stamp {
 }
 
 #[test]
-fn the_far_relay_says_what_holds_it_up_and_when_it_is_too_full() {
+fn the_far_relay_reports_pauses_of_its_switch_and_a_full_buffer() {
     let mut random = SplitMix::new(6);
     let (mut full, mut messages) = (0, 0);
     for _ in 0..60 {
@@ -125,7 +126,7 @@ fn the_far_relay_says_what_holds_it_up_and_when_it_is_too_full() {
         let (mut machine, mut oracle) = (ReceiverRelay::open(&p, at(now)), oracle::Far::new(now));
         for event in 0..4_000 {
             now += later(&mut random, &link);
-            // Fills and drains take turns, often to a threshold or a byte beyond it.
+            // The buffer fills and drains in turn, often to a threshold or a byte beyond it.
             let fills = event / 60 % 2 == 0;
             let high = link.buffer - 2 * link.one_way;
             let left = if fills { high - oracle.queued } else { oracle.queued - link.one_way.min(high) };
@@ -135,7 +136,7 @@ fn the_far_relay_says_what_holds_it_up_and_when_it_is_too_full() {
                 _ => random.within(0..=(link.buffer / 20) as u32),
             };
             let was = oracle.is_pausing();
-            let said = match random.within(0..=9) {
+            let message = match random.within(0..=9) {
                 0 => machine.wake(&p, at(now)),
                 1..=2 => {
                     oracle.held = random.within(0..=1) == 0;
@@ -152,9 +153,9 @@ fn the_far_relay_says_what_holds_it_up_and_when_it_is_too_full() {
                     machine.left(&p, at(now), Bytes::new(bytes as u32))
                 }
             };
-            let expected = oracle.says(&link, now, was);
+            let expected = oracle.next_message(&link, now, was);
             let expected = expected.map(|(paused, number)| RelayMessage { paused, seq: number as u16 });
-            assert_eq!(said, expected);
+            assert_eq!(message, expected);
             assert_eq!((i64::from(machine.queued().get()), machine.is_draining()), (oracle.queued, !oracle.held));
             full += u32::from(oracle.is_pausing() && !oracle.held);
         }
@@ -164,7 +165,7 @@ fn the_far_relay_says_what_holds_it_up_and_when_it_is_too_full() {
 }
 
 #[test]
-fn the_near_relay_obeys_what_is_new_and_fears_gaps_and_silence() {
+fn the_near_relay_follows_new_messages_and_pauses_after_gaps_and_timeouts() {
     let mut random = SplitMix::new(7);
     let (mut pauses, mut resumes) = (0, 0);
     for _ in 0..60 {
@@ -176,7 +177,7 @@ fn the_near_relay_obeys_what_is_new_and_fears_gaps_and_silence() {
             now += later(&mut random, &link);
             let message = match random.within(0..=9) {
                 0..=2 => None,
-                // Sent before, within the range of the sequence numbers, or overtaken.
+                // A repeated or overtaken message, within half of the range of the sequence numbers.
                 3 => Some(sent - i64::from(random.within(0..=32_768) >> random.within(0..=15))),
                 kind => {
                     sent += if kind == 9 { i64::from(random.within(1..=20_000) >> random.within(0..=14)) } else { 1 };
@@ -189,7 +190,7 @@ fn the_near_relay_obeys_what_is_new_and_fears_gaps_and_silence() {
                 Some((paused, number)) => machine.on_message(&p, at(now), RelayMessage { paused, seq: number as u16 }),
                 None => machine.wake(&p, at(now)),
             }
-            oracle.obeys(&link, now, message);
+            oracle.process(&link, now, message);
             assert_eq!(machine.is_pausing(), oracle.pauses, "{message:?}");
             pauses += u32::from(!was && machine.is_pausing());
             resumes += u32::from(was && !machine.is_pausing());

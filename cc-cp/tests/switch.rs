@@ -1,4 +1,4 @@
-//! What a switch does around its stages: configuration, clock, pauses received and sent, counters.
+//! The parts of a switch other than its stages: configuration, clock, pauses received and sent, counters.
 
 use cc_core::table::Fixed;
 use cc_core::{Bytes, Ecn, Instant, Link, Mark, Nanos, Rate};
@@ -61,7 +61,7 @@ impl<S: OnQueues> Bench<S> {
 }
 
 #[test]
-fn a_pause_that_runs_out_is_a_resume_at_its_time() {
+fn the_end_of_a_pause_s_time_is_a_resume() {
     let link = Link { line_rate: Rate::from_gbps(40), ..LINK };
     let mut bench = Bench::<Tcd>::new(0, &[(0, 3), (0, 4), (1, 3)], &link, &Tcd::PRESETS[0].values, 1);
     let at = |micros: u64| micros * 1_000;
@@ -71,7 +71,7 @@ fn a_pause_that_runs_out_is_a_resume_at_its_time() {
     assert_eq!(mark(150, (0, 3)), Mark::Undetermined, "50 us after the pause ran out");
     assert_eq!(mark(197, (0, 3)), Mark::Undetermined, "97 us after");
     assert_eq!(mark(198, (0, 3)), Mark::Congested);
-    // A resume of a queue that is not paused is none, and other classes and ports are left alone.
+    // A resume of a queue that is not paused is ignored, and other classes and ports are not affected.
     bench.pauses(at(210), (0, 3), 0);
     for of in [(0, 3), (0, 4), (1, 3)] {
         assert_eq!(bench.mark(at(211), of, 300_000), Mark::Congested);
@@ -88,14 +88,14 @@ fn a_pause_that_runs_out_is_a_resume_at_its_time() {
 }
 
 #[test]
-fn a_clock_that_jumps_ends_no_pause_and_makes_no_storm() {
+fn a_clock_that_jumps_ends_no_pause_and_counts_no_storm() {
     for jump in [-9_000_000_000_i64, -1, 1_000_000_001, 3_000_000_000, i64::MAX >> 1] {
         let before = 1 << 40_u64;
         let mut bench = Bench::<Tcd>::new(before, &[(0, 0)], &LINK, &Tcd::PRESETS[0].values, 1);
         bench.pauses(before, (0, 0), 1_000);
         bench.pauses(before + 10, (0, 0), 0);
         bench.pauses(before + 20, (0, 0), 1_000);
-        // Paused still, and undetermined since the resume, whatever the clock says.
+        // The queue is still paused, and undetermined since the resume, whatever the time of the clock.
         let after = before.wrapping_add_signed(jump + 20);
         for _ in 0..2 {
             assert_eq!(bench.mark(after, (0, 0), 1_000_000), Mark::Undetermined, "{jump}");
@@ -110,8 +110,8 @@ fn a_clock_that_jumps_ends_no_pause_and_makes_no_storm() {
     }
 }
 
-/// E3, E5, E10: a storm is one only while it is paused, resumes end it, other ports keep out of it, and the time
-/// paused is counted.
+/// E3, E5, E10: only a pause that lasts is a storm, a resume ends it, other ports are not affected, and the time paused is
+/// counted.
 #[test]
 fn a_storm_of_pauses_ends_with_a_resume_and_stays_on_its_port_e3_e5_e10() {
     let mut bench = Bench::<Red>::new(0, &[(0, 3), (1, 3)], &LINK, &HALF, 1);
@@ -133,11 +133,11 @@ fn a_storm_of_pauses_ends_with_a_resume_and_stays_on_its_port_e3_e5_e10() {
     }
     bench.pauses(at(300), (1, 3), quantum);
     bench.wakes(at(900));
-    assert_eq!(shown(&bench, 1), (2, 122, 1), "the second pause ran out by itself after 3 ms");
+    assert_eq!(shown(&bench, 1), (2, 122, 1), "the time of the second pause ended after 3 ms");
     assert_eq!(shown(&bench, 0), (0, 0, 0));
 }
 
-/// N + 1 ports are an error at configuration, and no later event of such a port does anything.
+/// Configuring port N of N ports (0 to N - 1) is an error, and events of such a port have no effect.
 #[test]
 fn a_port_beyond_the_last_is_refused_and_changes_nothing_e8() {
     let mut bench = Bench::<Red>::new(0, &[(3, 7)], &LINK, &HALF, 1);
@@ -161,7 +161,7 @@ fn a_queue_that_is_not_configured_marks_nothing() {
 }
 
 #[test]
-fn counters_tell_marks_from_what_could_not_be_marked() {
+fn marked_packets_and_packets_that_could_not_be_marked_are_counted_separately() {
     let mut bench = Bench::<Red>::new(0, &[(0, 0)], &LINK, &HALF, 1);
     for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
         bench.departs(0, (0, 0), 200_001, ecn);
@@ -208,7 +208,7 @@ fn new_thresholds_keep_counters_and_the_random_sequence() {
     assert_eq!(changed.switch.counters(queue(0, 0)).unwrap().packets, 66);
 }
 
-/// A buffer that pauses its neighbour from two packets on, and resumes it when it is empty.
+/// A buffer that pauses its neighbour from two packets on, and resumes it when the buffer is empty.
 fn buffer(start: u64) -> Bench<Mmu> {
     let settings = MmuSettings { xoff: 2_000, xon: 0, reserve: 0, ..MmuSettings::HPCC };
     Bench::new(start, &[(2, 5)], &LINK, &settings, 0)
@@ -234,7 +234,7 @@ impl Bench<Mmu> {
 }
 
 #[test]
-fn pauses_are_renewed_in_half_their_time_and_only_while_they_last() {
+fn pauses_are_renewed_after_half_of_their_time_and_only_while_they_last() {
     let mut bench = buffer(0);
     assert_eq!(bench.arrives(0), []);
     assert_eq!(bench.arrives(100), [(queue(2, 5), 65_535)]);
@@ -250,14 +250,14 @@ fn pauses_are_renewed_in_half_their_time_and_only_while_they_last() {
 }
 
 #[test]
-fn a_clock_that_jumps_puts_no_renewal_off() {
+fn a_clock_that_jumps_delays_no_renewal() {
     for jump in [-5_000_000_000_i64, -1, 1_000_000_001, 3_000_000_000] {
         let start = 1_u64 << 40;
         let mut bench = buffer(start);
         bench.arrives(start);
         assert_eq!(bench.arrives(start).len(), 1);
         let after = start.wrapping_add_signed(jump);
-        // No time passes in the jump: the whole of half a pause is left.
+        // A jump counts as no time: all of the 167 770 ns to the renewal are left.
         assert_eq!(bench.renews(after), [], "{jump}");
         assert_eq!(bench.switch.next_wake(), at(after + 167_770), "{jump}");
         assert_eq!(bench.renews(after + 167_770).len(), 1, "{jump}");

@@ -1,4 +1,5 @@
-//! Ternary congestion detection against its rules, event by event: verdicts, states, the table of its transitions, and maxTon.
+//! Ternary congestion detection compared with its rules, event by event: verdicts, states, the table of its transitions, and
+//! maxTon.
 
 #[allow(dead_code, unreachable_pub, reason = "a module that several tests share")]
 mod one_queue;
@@ -17,8 +18,8 @@ use tolerance::{SplitMix, Tolerance};
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_030), base_rtt: Nanos::new(20_000) };
 
-/// The rules of the public simulator (DCQCN-TCD, qbb-net-device.cc) with its four states by their numbers, on a clock that
-/// never wraps. A queue is undetermined from its RESUME on, and not from the first packet behind it.
+/// The rules of the public simulator (DCQCN-TCD, qbb-net-device.cc), with the numbers of its four states, on a clock that never
+/// wraps. A queue is undetermined from its RESUME on; in the simulator, from the first packet after it.
 mod oracle {
     use super::red_rule::{Fate, Rule};
 
@@ -47,12 +48,12 @@ mod oracle {
             (self.resumed, self.state) = (Some((now, queued)), 2);
         }
 
-        /// Within maxTon of the last RESUME.
+        /// Whether the last RESUME was at most maxTon ago.
         pub(super) fn is_on_off(&self, now: u64) -> bool {
             self.resumed.is_some_and(|(at, _)| now - at <= self.max_ton)
         }
 
-        /// An observation that has lasted for maxTon.
+        /// Whether the observation has lasted for maxTon.
         pub(super) fn is_over(&self, now: u64) -> bool {
             now - self.observed.0 >= self.max_ton
         }
@@ -88,13 +89,13 @@ mod oracle {
                 Fate::Marked => Verdict::Congested,
                 Fate::Unmarkable => Verdict::Unmarkable,
                 Fate::Unmarked => Verdict::Nothing,
-                Fate::NearTheLine => panic!("four in four thousand million: take another seed"),
+                Fate::NearTheLine => panic!("the random number is too close to the probability: use another seed"),
             }
         }
     }
 
-    /// maxTon in ns, from bytes, Gb/s, ns and a share: (Xoff - Xon + tau (1 - eps) C) / (eps C) + tau, with
-    /// tau = link delay + 2 MTU / C.
+    /// maxTon in ns, from bytes, Gb/s, ns and eps as a fraction: (Xoff - Xon + tau (1 - eps) C) / (eps C) + tau, with tau =
+    /// link delay + 2 MTU / C.
     pub(super) fn max_ton(hysteresis: f64, mtu: f64, gbps: f64, delay: f64, eps: f64) -> f64 {
         let c = gbps / 8.0;
         let tau = delay + 2.0 * mtu / c;
@@ -102,8 +103,8 @@ mod oracle {
     }
 }
 
-/// Every way from state to state: the state before, the event, and the state after it. Time passes on the way: what is left of
-/// on-off is undetermined, and of observing observed.
+/// Every transition: the state before, the event, the state after it, and for a packet its mark. Time passes before the event,
+/// in which OnOff may become Undetermined, and Observing may become Observed.
 const TRANSITIONS: &str = "
     Free         pause   Free
     Free         wake    Free
@@ -149,7 +150,7 @@ const TRANSITIONS: &str = "
 ";
 
 #[test]
-fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
+fn each_event_has_the_effect_of_the_rules_and_no_transition_is_missing() {
     let mut random = SplitMix::new(3);
     let mut seen = BTreeSet::new();
     for run in 0..120 {
@@ -174,7 +175,7 @@ fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
         };
         let mut queued = 0;
         for _ in 0..2_000 {
-            // Mostly within maxTon, often right at its end, and now and then seconds, with the wakes that are due then.
+            // Mostly within maxTon, often exactly at its end, and sometimes seconds, with the wakes that are due in them.
             let gap = match random.within(0..=40) {
                 0 => random.within(0..=3_000_000_000),
                 1..=3 => settings.max_ton - random.within(0..=1),
@@ -201,7 +202,7 @@ fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
                 0..=1 => {
                     machine.pauses(now, 1_000, queued);
                     machine.pauses(now, 0, queued);
-                    // A resume of a queue that is not paused is none.
+                    // A resume of a queue that is not paused is ignored.
                     machine.pauses(now, 0, queued + 1);
                     oracle.resume(now, queued);
                     ("resume", nothing)
@@ -225,8 +226,8 @@ fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
                 oracle::Verdict::Congested => (Mark::Congested, "congested"),
                 _ => (Mark::None, "unmarked"),
             };
-            let story = (settings, before, name, queued);
-            assert_eq!(verdict, Verdict { mark, not_ect, ..Verdict::PASS }, "{story:?}");
+            let context = (settings, before, name, queued);
+            assert_eq!(verdict, Verdict { mark, not_ect, ..Verdict::PASS }, "{context:?}");
             let phase = match oracle.state {
                 0 => Phase::Free,
                 1 if oracle.is_over(now) => Phase::Observed,
@@ -235,7 +236,7 @@ fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
                 2 => Phase::Undetermined,
                 _ => Phase::Congested,
             };
-            assert_eq!(machine.state.phase(), phase, "{story:?}");
+            assert_eq!(machine.state.phase(), phase, "{context:?}");
             let mark = if name == "packet" { marked } else { "" };
             seen.insert(format!("{before:?} {name} {phase:?} {mark}").trim_end().to_owned());
         }
@@ -244,7 +245,7 @@ fn each_event_is_taken_as_the_rules_have_it_and_no_transition_is_missing() {
     assert_eq!(seen, listed.collect::<BTreeSet<_>>());
 }
 
-/// How long after a RESUME packets are undetermined, as its verdicts show.
+/// The time after a RESUME in which packets are marked as undetermined, measured from the verdicts.
 fn measured(settings: &TcdSettings, link: &Link) -> u64 {
     let params = Tcd::check(settings, link).unwrap();
     let (mut low, mut high) = (0, 1_000_000_000);
@@ -260,7 +261,7 @@ fn measured(settings: &TcdSettings, link: &Link) -> u64 {
 }
 
 #[test]
-fn max_ton_is_what_is_set_or_what_the_formula_gives() {
+fn max_ton_is_the_setting_or_the_result_of_the_formula() {
     let preset = Tcd::PRESETS[0].values;
     assert_eq!(measured(&preset, &LINK), 97_000);
     let (mut tolerance, mut random) = (Tolerance::default(), SplitMix::new(4));

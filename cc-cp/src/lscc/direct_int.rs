@@ -1,17 +1,19 @@
-//! HPCC*'s rate limiting: this switch sends the sources of its datacentre the telemetry of the ports on the way to the long
-//! link, without a round trip over that link, with the pseudo queue as one more port.
+//! HPCC*'s rate limiting: this switch sends the telemetry of the ports on the path to the long link directly to the sources in
+//! its datacentre, without a round trip over that link. The pseudo queue is one more port in this telemetry.
 //!
-//! M. Long et al., section III-D, at the queue towards the long link. The telemetry of a passing data packet is copied into a
-//! direct INT to its sender, the pseudo queue's record is appended - q*, R and what has left it - and the packet goes on
-//! without any, so that its acknowledgement brings that of the far datacentre alone. There is no flow table.
+//! M. Long et al., section III-D, at the queue towards the long link. The telemetry of a data packet that leaves is copied into
+//! a direct INT to its sender, and the pseudo queue's record is appended: q*, R and the bytes that have left it. The telemetry
+//! in the packet is cleared, so that its acknowledgement carries the telemetry of the far datacentre alone. There is no flow
+//! table.
 //!
 //! Deviations:
-//! - a flow gets a direct INT each `spacing` at most, for which flows that share one of `SLOTS` places take turns; the paper
-//!   has one for each packet;
-//! - bytes count as they leave the real queue, which R below the port's speed keeps short;
-//! - the direct INT is a CNP that names the sender's flow by the receiver's queue pair, since no data packet carries the
+//! - a flow gets at most one direct INT each `spacing`, and flows with the same one of `SLOTS` places get one in turn; the
+//!   paper sends one for each packet;
+//! - the pseudo queue counts bytes when they leave the real queue and not when they arrive; the real queue stays short while R
+//!   is below the port's speed;
+//! - the direct INT is a CNP that identifies the flow by the receiver's queue pair, because data packets do not carry the
 //!   sender's;
-//! - telemetry in the compact layout has no room for R, and gets no direct INT.
+//! - telemetry in the compact layout has no room for R, so that no direct INT is sent for it.
 
 use super::pseudo_queue::{self, FeedbackCounters, PseudoQueue, PseudoQueueSnapshot, count};
 use super::rate_calculation::Feedback;
@@ -21,15 +23,15 @@ use cc_core::wire::{FlowKey, RateMessage};
 use cc_core::{Bytes, CnpBody, CnpKind, Hop, Link, Nanos, Rate, Stamp, State, Zeroed};
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of direct telemetry.
     pub struct DirectIntSettings {
-        /// How often a flow gets a direct INT at most; 0 is with each packet.
+        /// Shortest time between two direct INTs of a flow; 0: one for each packet.
         spacing: Nanos, 0..=1_000_000, [];
-        /// T: the far end's period.
+        /// T: the period of the far end's rate calculation.
         period: Nanos, 1_000..=10_000_000, ["T"];
-        /// dR: by so much R rises in each period without feedback.
+        /// dR: the amount by which R rises in each period without feedback.
         slew: Mbps, 1..=1_600_000, ["dR"];
-        /// Delta_F: what the far end sends rates in multiples of.
+        /// Delta_F: the far end sends rates as multiples of this.
         unit: Mbps, 1..=1_000, ["Delta_F"];
     }
 }
@@ -59,7 +61,7 @@ cc_core::zeroed! {
 }
 
 impl Params {
-    /// Turns settings into parameters for a long link of the port's speed.
+    /// Converts settings into parameters, for a long link of the port's speed.
     ///
     /// # Errors
     /// A setting out of range.
@@ -82,9 +84,9 @@ impl Params {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct DirectInt<const SLOTS: usize = 64> {
     queue: PseudoQueue,
-    /// Direct INTs so far.
+    /// Number of direct INTs sent so far.
     notified: u32,
-    /// When the flows of each place get their next.
+    /// When the flows of each place may get their next direct INT.
     next: [Stamp; SLOTS],
 }
 
@@ -95,14 +97,14 @@ impl<const SLOTS: usize> Zeroed for DirectInt<SLOTS> {
 impl<const SLOTS: usize> DirectInt<SLOTS> {
     const SIZES: () = assert!(SLOTS.is_power_of_two(), "the number of places is a power of two");
 
-    /// A port by which nothing has gone. R is the port's speed until the first feedback.
+    /// A port before its first packet. R is the port's speed until the first feedback.
     pub fn open(p: &Params, now: Stamp) -> Self {
         let mut machine = Self::ZEROED;
         machine.begin(p, now);
         machine
     }
 
-    /// Sets up a zeroed state in place, as [`DirectInt::open`] does by value.
+    /// Initializes a zeroed state in place. The result is that of [`DirectInt::open`].
     pub fn begin(&mut self, p: &Params, now: Stamp) {
         const { Self::SIZES };
         self.queue = PseudoQueue::open(&p.queue, now);
@@ -119,7 +121,7 @@ impl<const SLOTS: usize> DirectInt<SLOTS> {
         self.queue.rate()
     }
 
-    /// Direct INTs so far.
+    /// Number of direct INTs sent so far.
     pub const fn notified(&self) -> u32 {
         self.notified
     }
@@ -129,13 +131,13 @@ impl<const SLOTS: usize> DirectInt<SLOTS> {
         self.queue.counters()
     }
 
-    /// A feedback message of the receiver's end has arrived.
+    /// Processes a feedback message of the receiver's end.
     pub fn on_message(&mut self, p: &Params, now: Stamp, message: &RateMessage) {
         self.queue.pass_time(&p.queue, now);
         self.queue.on_rate(&p.queue, now, &Feedback::of(message, p.unit));
     }
 
-    /// Lets time pass. To be called at least once a second.
+    /// Processes the passing of time. To be called at least once a second.
     pub fn wake(&mut self, p: &Params, now: Stamp) {
         self.queue.pass_time(&p.queue, now);
         for next in &mut self.next {
@@ -145,7 +147,7 @@ impl<const SLOTS: usize> DirectInt<SLOTS> {
         }
     }
 
-    /// Whether a flow in this place gets a direct INT now.
+    /// Whether a flow in this place gets a direct INT now. If so, the time of the next one is set.
     fn is_due(&mut self, p: &Params, now: Stamp, place: u32) -> bool {
         let Some(next) = self.next.get_mut(place as usize & SLOTS.wrapping_sub(1)) else { return false };
         let due = next.is_due(now);
@@ -155,7 +157,7 @@ impl<const SLOTS: usize> DirectInt<SLOTS> {
         due
     }
 
-    /// The telemetry record of the pseudo queue, in the form of a port's.
+    /// The telemetry record of the pseudo queue, in the form of a port's record.
     #[expect(clippy::cast_possible_truncation, reason = "a rate is below 2^32 / 2^24 x 8 000 Mb/s")]
     fn record(&self, now: Stamp) -> Hop {
         let mbps = (u64::from(self.queue.rate().to_bits()).wrapping_mul(8_000).wrapping_add(1 << 23) >> 24) as u32;
@@ -170,8 +172,8 @@ impl<const SLOTS: usize> DirectInt<SLOTS> {
 }
 
 impl<const SLOTS: usize> DirectInt<SLOTS> {
-    /// A packet leaves for the long link: the record to be added to the direct INT of its sender, where one is to be sent.
-    /// A packet of no flow carries no data.
+    /// Processes a packet that leaves for the long link. Returns the record to be added to the direct INT to its sender, if one
+    /// is to be sent. `flow` is `None` for a packet without data.
     pub fn departure(&mut self, p: &Params, now: Stamp, flow: Option<FlowKey>, bytes: Bytes) -> Option<Hop> {
         self.queue.pass_time(&p.queue, now);
         self.queue.arrive(bytes);
@@ -188,7 +190,7 @@ cc_core::snapshot! {
     pub struct DirectIntSnapshot<const SLOTS: usize> {
         /// The pseudo queue.
         pub queue: PseudoQueueSnapshot,
-        /// Direct INTs so far.
+        /// Number of direct INTs sent so far.
         pub notified: u32,
         /// When the flows of each place may get their next direct INT.
         pub next: [Stamp; SLOTS],
@@ -286,7 +288,7 @@ mod tests {
             self.machine.on_message(&self.params, Stamp::from_bits(now), &message);
         }
 
-        /// A data packet leaves: the record of its direct INT.
+        /// A data packet leaves. Returns the record of its direct INT.
         fn sends(&mut self, now: u32, qpn: u32, bytes: u32) -> Option<Hop> {
             let flow = FlowKey { peers: 77, data_qpn: Qpn::new(qpn) };
             self.machine.departure(&self.params, Stamp::from_bits(now), Some(flow), Bytes::new(bytes))
@@ -297,12 +299,12 @@ mod tests {
     fn the_pseudo_queue_is_one_more_hop() {
         let mut bench = Bench::new(&PRESETS[0].values);
         bench.on_message(0, 1, 40_000);
-        // 5 bytes a nanosecond: of 64 000 at once, 14 000 wait after 10 us.
+        // 40 Gb/s are 5 bytes a nanosecond: of 64 000 bytes at once, 14 000 are left after 10 us.
         bench.sends(0, 1, 64_000);
         let record = bench.sends(10_000, 1, 1_000).unwrap();
         let flags = Hop::VIRTUAL | Hop::INTERCONNECT;
         assert_eq!(record, Hop { mbps: 40_000, flags, clock: 10_000, sent: 50_000 / 64, queue: 15_000 });
-        // And 65 000 are all that came, whatever R would allow.
+        // No more than the 65 000 bytes that arrived have left, although R allows more.
         let record = bench.sends(100_000, 1, 0).unwrap();
         assert_eq!((record.sent, record.queue), (65_000 / 64, 0));
     }
@@ -333,20 +335,20 @@ mod tests {
     }
 
     proptest! {
-        /// What came is what left and what waits, and no more leaves than R allows.
+        /// The bytes that arrived are those that left and those that are queued, and no more leave than R allows.
         #[test]
-        fn bytes_are_kept(steps in prop::collection::vec((0..30_000_u64, 0..9_000_u32, 1..200_000_u32), 1..200)) {
+        fn bytes_are_conserved(steps in prop::collection::vec((0..30_000_u64, 0..9_000_u32, 1..200_000_u32), 1..200)) {
             let mut bench = Bench::new(&PRESETS[1].values);
-            let (mut now, mut came, mut allowed) = (0, 0_u64, 0_u64);
+            let (mut now, mut arrived, mut allowed) = (0, 0_u64, 0_u64);
             let (mut rate, mut last) = (LINK.line_rate, None::<Hop>);
             for (step, (gap, bytes, mbps)) in steps.into_iter().enumerate() {
                 now += gap;
                 allowed += u64::from(rate.to_bits()) * gap;
                 bench.on_message(now as u32, step as u16, mbps);
                 rate = Rate::from_mbps(mbps);
-                came += u64::from(bytes);
+                arrived += u64::from(bytes);
                 let record = bench.sends(now as u32, 17, bytes).unwrap();
-                prop_assert!((u64::from(record.sent) * 64 + u64::from(record.queue)).abs_diff(came) <= 65);
+                prop_assert!((u64::from(record.sent) * 64 + u64::from(record.queue)).abs_diff(arrived) <= 65);
                 prop_assert!(u64::from(record.sent) * 64 <= (allowed >> 24) + 1);
                 prop_assert!(record.mbps == mbps && last.is_none_or(|last| last.sent <= record.sent));
                 last = Some(record);

@@ -1,10 +1,10 @@
-//! LSCC: a long link between datacentres as a control segment of its own.
+//! LSCC: congestion control with the long link between two datacentres as a segment of its own.
 //!
-//! M. Long et al., "LSCC: Link-Segmented Congestion Control for RDMA in Cross-Datacenter Networks". Two stages, at the two ends
-//! of the long link: [`rate_calculation`] where it enters the receiver's datacentre, and [`rate_limiting`] where it leaves
-//! the sender's. Reaction and notification points are DCQCN's.
+//! M. Long et al., "LSCC: Link-Segmented Congestion Control for RDMA in Cross-Datacenter Networks". There is a stage at each
+//! end of the long link: [`rate_calculation`] where it enters the receiver's datacentre, and [`rate_limiting`] where it leaves
+//! the sender's datacentre. Reaction and notification points are those of DCQCN.
 //!
-//! The paper's HPCC* has [`direct_int`] in place of the second, and a reaction point of its own.
+//! The paper's variant HPCC* uses [`direct_int`] in place of [`rate_limiting`], and has its own reaction point.
 
 pub mod direct_int;
 mod pseudo_queue;

@@ -1,17 +1,18 @@
-//! The pseudo queue at the sender's end of a long link: the bytes that would wait there if the link had the rate R of the
-//! feedback.
+//! The pseudo queue at the sender's end of a long link: the bytes that would be queued there if the link's speed were R, the
+//! rate of the feedback.
 //!
-//! M. Long et al., section III-B, Eq. 10: `q* = max(0, q* + bytes in - R dt)`. R is the last feedback; without any for 4 T it
-//! rises by dR each T to the port's speed. Feedback counts in the order of its sequence numbers: a message that was
-//! overtaken on the way, or comes twice, is dropped. After those 4 T any number counts: a restarted switch counts from 0.
+//! M. Long et al., section III-B, Eq. 10: `q* = max(0, q* + bytes in - R dt)`. R is the rate of the last feedback. Without
+//! feedback for 4 T, R rises by dR at the end of each further T, up to the port's speed. A message whose sequence number is not
+//! newer than the last, because it was overtaken or repeated, is dropped. Once R rises by itself, any number is accepted,
+//! because a restarted switch counts from 0.
 
 use super::rate_calculation::Feedback;
 use cc_core::fixed::types::U56F8;
 use cc_core::{Bytes, Nanos, Rate, Stamp, State};
 
-/// Fraction bits of the pseudo queue, so that no rate is lost to rounding over short times.
+/// Fraction bits of the pseudo queue, so that rounding does not lose bytes when it is drained in short steps.
 const FINE: u32 = 8;
-/// Periods without feedback in which R holds.
+/// Periods without feedback during which R does not change.
 const RISE_AFTER_PERIODS: u32 = 4;
 
 cc_core::zeroed! {
@@ -32,34 +33,34 @@ cc_core::zeroed! {
     #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct FeedbackCounters {
-        /// Rates taken.
+        /// Feedback messages whose rate was used.
         pub taken: u32,
-        /// Rates dropped: overtaken on the way, or sent twice.
+        /// Feedback messages dropped: overtaken on the way, or repeated.
         pub old: u32,
-        /// Times that no feedback came for 4 T, so that R rose by itself.
+        /// Number of times that R began to rise by itself, after 4 T without feedback.
         pub lost: u32,
     }
 }
 
 cc_core::zeroed! {
-    /// The queue.
+    /// The pseudo queue.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub(super) struct PseudoQueue {
-        /// q*, in 1/256 of a byte.
+        /// q*, in 2^-8 bytes.
         queue: u64,
-        /// All that has left it so far, likewise; wraps.
+        /// All bytes that have left it so far, in 2^-8 bytes; wraps.
         left: u64,
         /// R.
         rate: Rate,
-        /// The time of q*.
+        /// The time for which q* was computed last.
         as_of: Stamp,
-        /// When R rises without feedback.
+        /// When R rises next, without feedback.
         rises_at: Stamp,
         /// Number of the last feedback.
         seq: u16,
-        /// R is what feedback said, and not so old that it rises by itself.
-        heard: bool,
+        /// R is that of the last feedback, and has not begun to rise by itself.
+        has_feedback: bool,
         counters: FeedbackCounters,
     }
 }
@@ -73,19 +74,19 @@ cc_core::snapshot! {
         pub left: U56F8,
         /// R.
         pub rate: Rate,
-        /// The time of q*.
+        /// The time for which q* was computed last.
         pub as_of: Stamp,
-        /// When R rises without feedback.
+        /// When R rises next, without feedback.
         pub rises_at: Stamp,
         /// Number of the last feedback.
         pub seq: u16,
-        /// R is what feedback said, and not so old that it rises by itself.
+        /// R is that of the last feedback, and has not begun to rise by itself.
         pub has_feedback: bool,
-        /// Rates taken.
+        /// Feedback messages whose rate was used.
         pub taken: u32,
-        /// Rates dropped: overtaken on the way, or sent twice.
+        /// Feedback messages dropped: overtaken on the way, or repeated.
         pub old: u32,
-        /// Times that no feedback came for 4 T, so that R rose by itself.
+        /// Number of times that R began to rise by itself, after 4 T without feedback.
         pub lost: u32,
     }
 }
@@ -102,7 +103,7 @@ impl State for PseudoQueue {
             as_of: self.as_of,
             rises_at: self.rises_at,
             seq: self.seq,
-            has_feedback: self.heard,
+            has_feedback: self.has_feedback,
             taken,
             old,
             lost,
@@ -118,7 +119,7 @@ impl State for PseudoQueue {
             as_of: s.as_of,
             rises_at: s.rises_at,
             seq: s.seq,
-            heard: s.has_feedback,
+            has_feedback: s.has_feedback,
             counters: FeedbackCounters { taken, old, lost },
         }
     }
@@ -134,7 +135,7 @@ impl PseudoQueue {
             as_of: now,
             rises_at: now,
             seq: 0,
-            heard: false,
+            has_feedback: false,
             counters: FeedbackCounters { taken: 0, old: 0, lost: 0 },
         }
     }
@@ -145,7 +146,7 @@ impl PseudoQueue {
         Bytes::new((self.queue >> FINE).min(u64::from(u32::MAX)) as u32)
     }
 
-    /// All that has left it, in units of 64 bytes, modulo 2^32.
+    /// All bytes that have left it, in units of 64 bytes, modulo 2^32.
     #[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
     pub(super) const fn left(&self) -> u32 {
         (self.left >> (FINE + 6)) as u32
@@ -161,28 +162,28 @@ impl PseudoQueue {
         self.counters
     }
 
-    /// A feedback message has arrived. Call [`PseudoQueue::pass_time`] first.
+    /// Processes a feedback message. Call [`PseudoQueue::pass_time`] first.
     pub(super) fn on_rate(&mut self, p: &Params, now: Stamp, feedback: &Feedback) {
         let ahead = feedback.seq.wrapping_sub(self.seq);
-        if self.heard && (ahead == 0 || ahead >= 1 << 15) {
+        if self.has_feedback && (ahead == 0 || ahead >= 1 << 15) {
             count(&mut self.counters.old);
             return;
         }
         count(&mut self.counters.taken);
-        (self.seq, self.heard, self.rate) = (feedback.seq, true, feedback.rate.min(p.line));
+        (self.seq, self.has_feedback, self.rate) = (feedback.seq, true, feedback.rate.min(p.line));
         self.rises_at = now.after(Nanos::new(p.period.get().saturating_mul(RISE_AFTER_PERIODS.saturating_add(1))));
     }
 
-    /// (10) for bytes that come in.
+    /// (10) for bytes that arrive.
     pub(super) fn arrive(&mut self, bytes: Bytes) {
         self.queue = self.queue.saturating_add(u64::from(bytes.get()) << FINE);
     }
 
-    /// (10) without arrivals, with R as it rises on the way: at most as many steps as there are from nothing to the port's
+    /// (10) without arrivals up to `until`, in which R may rise several times: at most as often as dR fits into the port's
     /// speed.
     pub(super) fn pass_time(&mut self, p: &Params, until: Stamp) {
-        if self.heard && self.rises_at.is_due(until) {
-            self.heard = false;
+        if self.has_feedback && self.rises_at.is_due(until) {
+            self.has_feedback = false;
             count(&mut self.counters.lost);
         }
         while self.rate < p.line && self.rises_at.is_due(until) {
@@ -195,13 +196,13 @@ impl PseudoQueue {
             self.rises_at = self.rises_at.after(p.period);
         }
         if self.rises_at.is_due(until) {
-            // R has nothing left to rise to; the stamp must not go stale.
+            // R is at the port's speed. The stamp is moved forward, so that it does not age beyond its range.
             self.rises_at = until;
         }
         self.drain(until);
     }
 
-    /// All rises up to then at once, for a queue that has nothing left to drain.
+    /// All rises up to `until` at once, for an empty queue.
     fn rise(&mut self, p: &Params, until: Stamp) {
         let due = until.since(self.rises_at).get().checked_div(p.period.get()).unwrap_or(0).wrapping_add(1);
         let short = p.line.saturating_sub(self.rate).to_bits();

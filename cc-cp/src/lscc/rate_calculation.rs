@@ -1,8 +1,9 @@
-//! LSCC's rate calculation: how fast the datacentre at the other end of a long link may send into this one.
+//! LSCC's rate calculation: computes the rate at which the datacentre at the other end of a long link may send to this one.
 //!
-//! M. Long et al., "LSCC: Link-Segmented Congestion Control for RDMA in Cross-Datacenter Networks", section III-C, Eq. 2
-//! and Algorithm 1. It runs where the long link enters the receiver's datacentre, once each T, on the bytes that came
-//! by the long link: BR, the rate at which they leave this switch, and Q, those that wait in it.
+//! M. Long et al., "LSCC: Link-Segmented Congestion Control for RDMA in Cross-Datacenter Networks", section III-C, Eq. 2 and
+//! Algorithm 1. It runs at the switch where the long link enters the receiver's datacentre, once each T. Its inputs are about
+//! the bytes that arrived by the long link: BR is the rate at which they leave this switch, and Q the number of them that are
+//! queued in it.
 //!
 //! ```text
 //! Ra = (Q - Qref) / T - (the adjustments of the last N = 2D / T periods)       (2), lines 1 and 2
@@ -11,17 +12,17 @@
 //! BR - R becomes the newest of the adjustments                                  lines 13 to 16
 //! ```
 //!
-//! An adjustment shows in the queue after a round trip of 2 D. The sum subtracts the adjustments still under way, so that
-//! none is made twice.
+//! An adjustment takes effect on the queue after a round trip of 2 D. The adjustments that have not taken effect yet are
+//! subtracted, so that none is made twice.
 //!
-//! Deviations: R is rounded down to a multiple of Delta_F before it is remembered and not only as it is sent, so that the
-//! sum holds the rates that were sent. R may have a steeper limit downwards than upwards (`slew_down`); equal, as
-//! in the paper, by default. The first R is Rmin, not the line rate: from there a limit of dR would take long to come down.
+//! Deviations: R is rounded down to a multiple of Delta_F before it is stored, and not only when it is sent, so that the sum is
+//! of the rates that were sent. The limit dR can be larger for a fall than for a rise (`slew_down`); by default they are equal,
+//! as in the paper. R begins at Rmin and not at the line rate, from which it could fall only by dR in each T.
 //!
-//! Rates are whole kb/s here, so that the running sum is exact: it is what the list adds up to after any number of periods.
+//! Rates are whole kb/s here, so that the running sum is exact: it equals the sum of the list after any number of periods.
 //!
-//! Periods end at fixed times, and each counts the bytes up to its end, whenever the machine is called: a late call makes up
-//! for all that it missed.
+//! Periods end at fixed times, whenever the machine is called. A late call calculates the rates of all periods that have ended
+//! since the last.
 
 use crate::{Cx, Emit, Event, Kind, Kinds, PeerMessage, QueueStage, Verdict};
 use cc_core::math::{Divider, div_bitwise};
@@ -31,23 +32,23 @@ use cc_core::{Bytes, Link, Nanos, Rate, Stamp, State, Zeroed};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of rate calculation.
     pub struct RateCalculationSettings {
-        /// T: from one calculation to the next.
+        /// T: the period, from one calculation to the next.
         period: Nanos, 1_000..=10_000_000, ["T"];
-        /// D: how long the long link takes one way. N = 2 D / T, rounded, at most what the type has room for.
+        /// D: the one-way delay of the long link. N = 2 D / T, rounded, is limited by the room of the type.
         delay: Nanos, 0..=100_000_000, ["D"];
-        /// Q_ref: the queue to be held.
+        /// Q_ref: the target length of the queue.
         reference: Bytes, 0..=0x7fff_ffff, ["Q_ref"];
-        /// dR: the most that R changes in a period.
+        /// dR: the largest change of R in a period.
         slew: Mbps, 1..=1_600_000, ["dR"];
-        /// The most that it falls in a period; 0 is as `slew`.
+        /// The largest fall of R in a period; 0 is the same as `slew`.
         slew_down: Mbps, 0..=1_600_000, [];
-        /// R_min: 0 is the port's speed by 200.
+        /// R_min; 0 is a 200th of the port's speed.
         rate_min: Mbps, 0..=1_600_000, ["R_min"];
-        /// R_max: 0 is the port's speed.
+        /// R_max; 0 is the port's speed.
         rate_max: Mbps, 0..=1_600_000, ["R_max"];
-        /// Delta_F: what a rate is sent in multiples of.
+        /// Delta_F: rates are sent as multiples of this.
         unit: Mbps, 1..=1_000, ["Delta_F"];
     }
 }
@@ -91,7 +92,7 @@ cc_core::zeroed! {
     pub struct Params {
         period: Nanos,
         reference: u32,
-        /// Kilobits per second of one byte in a period, with [`SHIFT`] fraction bits.
+        /// The rate of one byte in a period, in kb/s, with [`SHIFT`] fraction bits.
         per_byte: u32,
         slew_up: i64,
         slew_down: i64,
@@ -103,18 +104,19 @@ cc_core::zeroed! {
     }
 }
 
-/// Fraction bits of a byte's rate: 8 000 000 kb/s for one in a nanosecond, in at least 1 000 ns, stays below 2^31.
+/// Fraction bits of `per_byte`. One byte in a nanosecond is 8 000 000 kb/s; in the shortest period, 1 000 ns, it is 8 000 kb/s,
+/// which with 17 fraction bits is below 2^31.
 const SHIFT: u32 = 17;
 
 impl Params {
-    /// Turns settings into parameters for a list of `room` adjustments.
+    /// Converts settings into parameters, for a list of at most `room` adjustments.
     ///
     /// # Errors
     /// A setting out of range; more periods in a round trip than `room`; R_min above R_max.
     pub fn new(settings: &RateCalculationSettings, link: &Link, room: usize) -> Result<Self, ParamError> {
         settings.in_range()?;
         let kbps = |mbps: u32| i64::from(mbps).wrapping_mul(1_000);
-        // Bytes per nanosecond with 24 fraction bits; 8 000 000 kb/s each.
+        // The line rate has 24 fraction bits; one byte per nanosecond is 8 000 000 kb/s.
         let line = i64::from(link.line_rate.to_bits()).wrapping_mul(8_000_000) >> 24;
         let rate_max = if settings.rate_max == 0 { line } else { kbps(settings.rate_max).min(line) };
         let share = div_bitwise(line.unsigned_abs(), 200).cast_signed();
@@ -168,24 +170,24 @@ pub struct Feedback {
     pub units: u32,
     /// R.
     pub rate: Rate,
-    /// Counts the messages.
+    /// Sequence number of the message.
     pub seq: u16,
-    /// R is what it was.
+    /// R is the same as in the last message.
     pub unchanged: bool,
-    /// R is as low as it may be.
+    /// R is at its lower limit, Rmin.
     pub at_minimum: bool,
-    /// R is as high as it may be.
+    /// R is at its upper limit, Rmax.
     pub at_maximum: bool,
 }
 
 impl Feedback {
-    /// The message that says so, of this port and priority, by this clock of the switch.
+    /// The message with this feedback, for this port and priority, with the time stamp `now` of the switch.
     pub const fn message(&self, now: Stamp, port: u16, priority: u8) -> RateMessage {
         let Self { units, seq, unchanged, at_minimum, at_maximum, .. } = *self;
         RateMessage { seq, units, keepalive: unchanged, at_minimum, at_maximum, stamp: now, port, priority }
     }
 
-    /// What a message says, in units of so many Mb/s.
+    /// The feedback of a message, whose rate is in units of `unit_mbps`.
     pub fn of(message: &RateMessage, unit_mbps: u32) -> Self {
         let RateMessage { seq, units, keepalive, at_minimum, at_maximum, .. } = *message;
         let rate = rate(units.saturating_mul(unit_mbps).saturating_mul(1_000));
@@ -197,9 +199,9 @@ impl Feedback {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RateCalculation<const N: usize = 10> {
-    /// The sum of the list.
+    /// The sum of `adjustments`, in kb/s.
     sum: i64,
-    /// BR - R of the last periods in kb/s, a ring; `head` is the oldest.
+    /// BR - R of the last periods in kb/s, as a ring; `head` is the index of the oldest.
     adjustments: [i32; N],
     /// R of the last period, in kb/s.
     last: u32,
@@ -218,7 +220,7 @@ impl<const N: usize> Zeroed for RateCalculation<N> {
 }
 
 impl<const N: usize> RateCalculation<N> {
-    /// A port by which nothing has come.
+    /// A port before its first packet.
     pub fn open(p: &Params, now: Stamp) -> Self {
         Self {
             sum: 0,
@@ -236,12 +238,12 @@ impl<const N: usize> RateCalculation<N> {
         rate(self.last)
     }
 
-    /// Calculates the rates of all periods that have ended, with `queued` bytes waiting in the switch. Returns the feedback of
-    /// the last of these periods, `None` if no period has ended.
+    /// Calculates the rates of all periods that have ended, with `queued` bytes in the switch. Returns the feedback of the last
+    /// of these periods, or `None` if no period has ended.
     #[inline]
     pub fn pass_time(&mut self, p: &Params, now: Stamp, queued: Bytes) -> Option<Feedback> {
         let mut feedback = None;
-        // Local time never leaps by more than a second, so these are at most a million.
+        // Local time never advances by more than 1 s from one call to the next, so that these are at most a million periods.
         while self.ends.is_due(now) {
             feedback = Some(self.calculate(p, queued.get()));
             self.ends = self.ends.after(p.period);
@@ -249,13 +251,13 @@ impl<const N: usize> RateCalculation<N> {
         feedback
     }
 
-    /// A packet leaves. Call [`RateCalculation::pass_time`] with the same time first.
+    /// Counts a packet that leaves the switch. Call [`RateCalculation::pass_time`] with the same time first.
     #[inline]
     pub fn release(&mut self, bytes: Bytes) {
         self.left = self.left.saturating_add(bytes.get());
     }
 
-    /// How long after `now` the period ends.
+    /// The time from `now` to the end of the period.
     pub fn next_wake(&self, now: Stamp) -> Nanos {
         if self.ends.is_due(now) { Nanos::ZERO } else { self.ends.since(now) }
     }
@@ -288,7 +290,7 @@ impl<const N: usize> RateCalculation<N> {
         }
     }
 
-    /// The newest adjustment takes the place of the oldest. The sum is of what the list holds.
+    /// Replaces the oldest adjustment of the list by the newest, and updates the sum.
     fn push(&mut self, p: &Params, adjustment: i64) {
         let adjustment = i32::try_from(adjustment).unwrap_or(if adjustment < 0 { i32::MIN } else { i32::MAX });
         let Some(oldest) = self.adjustments.get_mut(usize::from(self.head)) else { return };
@@ -306,7 +308,7 @@ cc_core::snapshot! {
     pub struct RateCalculationSnapshot<const N: usize> {
         /// The sum of `adjustments`, in kb/s.
         pub sum: i64,
-        /// BR - R of the last periods in kb/s, a ring.
+        /// BR - R of the last periods in kb/s, as a ring.
         pub adjustments: [i32; N],
         /// Index of the oldest of them; `N` or more is read as 0.
         pub head: u8,
@@ -356,7 +358,7 @@ impl<const N: usize> QueueStage for RateCalculation<N> {
     #[inline(always)]
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>, out: &mut impl Emit) -> Verdict {
         if let Event::Arrival { queued, .. } | Event::Release { queued, .. } = *event {
-            self.tell(cx, queued, out);
+            self.send_rate(cx, queued, out);
         }
         if let Event::Release { bytes, .. } = *event {
             self.release(bytes);
@@ -367,7 +369,7 @@ impl<const N: usize> QueueStage for RateCalculation<N> {
     #[inline]
     fn wake(&mut self, cx: &Cx<'_, Params>, out: &mut impl Emit) {
         let queued = out.queued(cx.at);
-        self.tell(cx, queued, out);
+        self.send_rate(cx, queued, out);
     }
 
     #[inline]
@@ -379,7 +381,7 @@ impl<const N: usize> QueueStage for RateCalculation<N> {
 impl<const N: usize> RateCalculation<N> {
     /// Sends the rate to the sender's end of the long link if a period has ended.
     #[inline]
-    fn tell(&mut self, cx: &Cx<'_, Params>, queued: Bytes, out: &mut impl Emit) {
+    fn send_rate(&mut self, cx: &Cx<'_, Params>, queued: Bytes, out: &mut impl Emit) {
         let now = cx.now.stamp();
         if let Some(feedback) = self.pass_time(cx.params, now, queued) {
             out.peer(cx.at, PeerMessage::Rate(feedback.message(now, cx.at.port, cx.at.class)));
@@ -387,10 +389,10 @@ impl<const N: usize> RateCalculation<N> {
     }
 }
 
-/// Bytes per nanosecond with 24 fraction bits, in so many kb/s with 24 more.
+/// Rate bits of 1 kb/s, with 24 more fraction bits: 2^48 / 8 000 000.
 const PER_KBPS: u64 = 35_184_372;
 
-/// So many kb/s; saturates.
+/// The rate of `kbps` kilobits per second; saturates.
 fn rate(kbps: u32) -> Rate {
     Rate::from_bits(u32::try_from(u64::from(kbps).wrapping_mul(PER_KBPS) >> 24).unwrap_or(u32::MAX))
 }
@@ -406,7 +408,7 @@ mod tests {
     const LINK: Link =
         Link { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
     const PAPER: RateCalculationSettings = PRESETS[0].values;
-    /// Limits that never bind.
+    /// Settings with a dR that never limits R.
     const FREE: RateCalculationSettings = RateCalculationSettings { slew: 1_600_000, ..PAPER };
 
     struct Bench {
@@ -422,7 +424,7 @@ mod tests {
             Self { params, machine: RateCalculation::open(&params, now), now }
         }
 
-        /// One period in which so many bytes leave, and which ends with so many waiting.
+        /// One period in which `left` bytes leave, and at the end of which `queued` bytes are queued.
         fn period(&mut self, left: u32, queued: u32) -> Feedback {
             let queued = Bytes::new(queued);
             assert_eq!(self.machine.pass_time(&self.params, self.now, queued), None);
@@ -436,22 +438,22 @@ mod tests {
         i64::from(feedback.units) * 1_000
     }
 
-    /// Section III-C: a source that obeys after 2 D. Once all has been adjusted, Eq. 3 gives
-    /// Q(t) = Q_ref + T (Ra(t) + ... + Ra(t - N T)), and the queue settles at Q_ref.
+    /// Section III-C: a source whose rate is that of the feedback, 2 D later. When all adjustments have taken effect, Eq. 3
+    /// gives Q(t) = Q_ref + T (Ra(t) + ... + Ra(t - N T)), and the queue settles at Q_ref.
     #[test]
-    fn an_ideal_source_settles_at_the_reference_as_equations_3_and_8_say() {
+    fn with_an_ideal_source_the_queue_settles_at_the_reference_by_equations_3_and_8() {
         let mut bench = Bench::new(&PAPER);
-        // 40 Gb/s leave at most; data at the rate sent at the end of a period arrives ten whole periods later.
+        // At most 40 Gb/s leave; data at the rate that is sent at the end of a period arrives ten whole periods later.
         let (bottleneck, mut queued) = (1_000_000_i64, 0_i64);
-        let mut told: VecDeque<i64> = VecDeque::from([0; 11]);
+        let mut sent_rates: VecDeque<i64> = VecDeque::from([0; 11]);
         let mut rates = VecDeque::new();
         for period in 0..400 {
-            let arriving = told.pop_front().unwrap() / 40; // kb/s in 200 us
+            let arriving = sent_rates.pop_front().unwrap() / 40; // kb/s in 200 us
             let left = bottleneck.min(queued + arriving);
             let before = queued;
             queued += arriving - left;
             let feedback = bench.period(left as u32, queued as u32);
-            told.push_back(kbps(feedback));
+            sent_rates.push_back(kbps(feedback));
             rates.push_back((left * 40, kbps(feedback), before, queued));
             if period > 300 {
                 // Settled: R = BR = 40 Gb/s, Q = Q_ref.
@@ -472,10 +474,10 @@ mod tests {
 
     #[test]
     fn an_idle_port_allows_a_pulse_of_the_reference_once_in_a_round_trip_and_a_period() {
-        // Q_ref / T = 80 Gb/s once, and then nothing until it leaves the list: 7.27 Gb/s on average.
+        // Q_ref / T = 80 Gb/s once, and then R_min until this adjustment leaves the list: 7.27 Gb/s on average.
         let mut bench = Bench::new(&RateCalculationSettings { rate_min: 1, ..FREE });
         let rates: Vec<i64> = (0..1_100).map(|_| kbps(bench.period(0, 0))).collect();
-        // Less what R_min allows in the meantime.
+        // A pulse is smaller by what R_min allows in the meantime.
         let is_pulse = |rate: i64| (79_980_000..=80_000_000).contains(&rate);
         assert_eq!(rates.iter().filter(|&&rate| is_pulse(rate)).count(), 100);
         assert!(rates.iter().all(|&rate| is_pulse(rate) || rate <= 11_000), "{rates:?}");
@@ -485,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_kept_and_said() {
+    fn limits_are_kept_and_reported() {
         let mut bench = Bench::new(&PAPER);
         let first = bench.period(0, 0);
         assert_eq!(kbps(first), 2_000_000, "from 200 Gb/s / 200 by 1 Gb/s");
@@ -518,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_do_not_fit_are_refused() {
+    fn conflicting_settings_are_refused() {
         let message = |settings| Params::new(&settings, &LINK, 10).unwrap_err().to_string();
         assert!(message(RateCalculationSettings { delay: 1_100_001, ..PAPER }).starts_with("delay: 2 delay / period"));
         assert!(
@@ -529,7 +531,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_late_call_makes_up_for_all_periods_that_it_missed(
+        fn a_late_call_calculates_all_periods_that_have_ended(
             steps in prop::collection::vec((0..3_000_000_u32, 0..9_000_u32), 1..60),
         ) {
             let (mut woken, mut left) = (Bench::new(&PAPER), Bench::new(&PAPER));

@@ -1,33 +1,34 @@
-//! LSCC's rate limiting: holds the sources of this datacentre to the rate that the receiver's end of the long link sends as
-//! feedback.
+//! LSCC's rate limiting: sends direct CNPs to the sources of this datacentre, so that they keep to the rate that the receiver's
+//! end of the long link sends as feedback.
 //!
 //! M. Long et al., section III-C, Eq. 10 and Algorithm 2, at the queue towards the long link:
 //!
 //! ```text
-//! q* = max(0, q* + bytes in - R dt)                                             (10), R by the far end's feedback
+//! q* = max(0, q* + bytes in - R dt)                                             (10), R is the far end's feedback
 //! each t_dcnp, while q* >= Q*ref: a direct CNP to each flow that is marked, or that has sent less than a threshold
-//! each T_reset: no flow is marked any more
-//! a packet with CE: its flow is marked, and the packet goes on with ECT(0): this switch sends the CNP
-//! a CNP from the far datacentre: its flow is marked, and the CNP goes on
+//! each T_reset: the marks of all flows are removed
+//! a packet with CE: its flow is marked, and the packet is sent on with ECT(0): this switch sends the CNP
+//! a CNP from the far datacentre: its flow is marked, and the CNP is sent on
 //! ```
 //!
-//! The pseudo queue q* lets the sources settle at R without a real queue. A flow that has sent more than a round trip
-//! carries, and is not marked, has its bottleneck elsewhere, and is left alone.
+//! With the pseudo queue q* the sources settle at R without a real queue. A flow that has sent more than the long link carries
+//! in a round trip, and is not marked, has its bottleneck elsewhere, and gets no direct CNP.
 //!
 //! Deviations:
-//! - a direct CNP is made from a flow's next packet, not from a list of addresses. It is as current, a flow that sends
-//!   nothing needs none, entries hold no addresses, and no event loops over the table;
-//! - the direct CNP names the sender's flow by the receiver's queue pair (`remote_qpn`, `names_remote_qpn`), since no data
-//!   packet carries the sender's;
-//! - a CNP from the far datacentre marks the flow that its body names; a standard CNP names only the sender's queue pair, which
-//!   no data packet carries, and marks all flows between its two addresses;
-//! - bytes count as they leave the real queue, which R below the port's speed keeps short;
-//! - the paper does not say how R changes without feedback, or what feedback out of order does: see
-//!   [`FeedbackCounters`].
+//! - a direct CNP is made from the flow's next packet, and not from a list of addresses: records contain no addresses, no event
+//!   iterates over the table, and a flow that sends nothing needs no CNP;
+//! - the direct CNP identifies the flow by the receiver's queue pair (`remote_qpn`, `names_remote_qpn`), because data packets
+//!   do not carry the sender's;
+//! - a CNP from the far datacentre marks the flow that its body identifies. A standard CNP has only the sender's queue pair,
+//!   which data packets do not carry; it marks all flows between its two addresses;
+//! - the pseudo queue counts bytes when they leave the real queue and not when they arrive; the real queue stays short while R
+//!   is below the port's speed;
+//! - the paper does not define how R changes without feedback, or what happens with feedback out of order: here R rises after 4
+//!   T, and old feedback is dropped, see [`FeedbackCounters`].
 //!
 //! The settings t_dcnp, T_reset and the threshold are not in the paper: see [`PRESETS`].
 //!
-//! After eviction a flow counts as new, and gets direct CNPs until it has sent the threshold once more.
+//! After an eviction a flow counts as new, and gets direct CNPs until it has sent the threshold again.
 
 use super::pseudo_queue::{self, FeedbackCounters, PseudoQueue, PseudoQueueSnapshot, count};
 use super::rate_calculation::Feedback;
@@ -40,23 +41,23 @@ use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Link, Nanos, Qpn, Rate,
 use core::num::NonZeroU32;
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of rate limiting.
     pub struct RateLimitingSettings {
         /// Q*_ref: the pseudo queue from which direct CNPs are sent.
         reference: Bytes, 0..=0x7fff_ffff, ["Q*_ref"];
-        /// t_dcnp: how often a flow gets a direct CNP at most.
+        /// t_dcnp: the notification period, in which a flow gets at most one direct CNP.
         notify_period: Nanos, 1_000..=100_000_000, ["t_dcnp"];
-        /// T_reset: how often marks are taken off.
+        /// T_reset: the time from one removal of all marks to the next.
         reset_period: Nanos, 1_000..=100_000_000, ["T_reset"];
-        /// A flow that has sent less is new; 0 is a round trip and a quarter at the port's speed.
+        /// A flow that has sent less than this is new; 0: what the port sends in 1.25 round trips of the long link.
         threshold: Bytes, 0..=0xffff_ffff, [];
-        /// D: how long the long link takes one way, for that.
+        /// D: the one-way delay of the long link, for `threshold`.
         delay: Nanos, 0..=100_000_000, ["D"];
-        /// T: the far end's period.
+        /// T: the period of the far end's rate calculation.
         period: Nanos, 1_000..=10_000_000, ["T"];
-        /// dR: by so much R rises in each period without feedback.
+        /// dR: the amount by which R rises in each period without feedback.
         slew: Mbps, 1..=1_600_000, ["dR"];
-        /// Delta_F: what the far end sends rates in multiples of.
+        /// Delta_F: the far end sends rates as multiples of this.
         unit: Mbps, 1..=1_000, ["Delta_F"];
     }
 }
@@ -95,8 +96,9 @@ pub const PRESETS: &[Preset<RateLimitingSettings>] = &[
 ];
 
 impl RateLimitingSettings {
-    /// How often receivers are to send a flow a CNP beside these settings: ten times less often than direct ones come,
-    /// without which late notifications disturb the near loop (LSCC III-B, and IV-B, Fig. 9b).
+    /// The shortest time between two CNPs that a receiver should send to a flow with these settings: ten times that of direct
+    /// CNPs. With less, the late CNPs of the receiver disturb the control loop of the direct ones (LSCC III-B, and IV-B, Fig.
+    /// 9b).
     pub const fn normal_period(&self) -> Nanos {
         Nanos::new(self.notify_period.saturating_mul(10))
     }
@@ -116,7 +118,7 @@ cc_core::zeroed! {
 }
 
 cc_core::zeroed! {
-    /// A periodic event.
+    /// A periodic event, each `length` nanoseconds.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     struct Ticks {
         length: u32,
@@ -129,7 +131,7 @@ impl Ticks {
         NonZeroU32::new(length).map(|length| Self { length: length.get(), divider: Divider::new(length) })
     }
 
-    /// The last tick at or before `now`, of those at `due` and later; `None` when there is none.
+    /// The last tick at or before `now`, of those at `due` and later; `None` if `now` is before `due`.
     fn last(self, due: Stamp, now: Stamp) -> Option<Stamp> {
         if !due.is_due(now) {
             return None;
@@ -140,7 +142,7 @@ impl Ticks {
 }
 
 impl Params {
-    /// Turns settings into parameters for a long link of the port's speed.
+    /// Converts settings into parameters, for a long link of the port's speed.
     ///
     /// # Errors
     /// A setting out of range; a threshold below what the link carries in a round trip.
@@ -178,20 +180,19 @@ impl Params {
     }
 }
 
-/// Key in place of a queue pair number for all flows between two addresses: the number of the multicast queue pair, which no
-/// flow has.
+/// The queue pair number in the key of the record for all flows between two addresses: that of multicast, which no flow has.
 const ALL: Qpn = Qpn::new(0x00ff_ffff);
-/// The entry of a flow that sends nothing for longer is removed.
+/// The record of a flow that has sent nothing for longer than this is removed.
 const IDLE_TIMEOUT: Nanos = Nanos::new(2_000_000_000);
 
 cc_core::zeroed! {
-    /// One flow. With the table's own eight bytes an entry is 20.
+    /// The record of one flow. With the eight bytes of the table an entry has 20 bytes.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     struct Flow {
-        /// Tells it from others that share its place.
+        /// A second hash of the flow's key, which distinguishes flows with the same table key.
         check: u32,
-        /// Bytes that it has sent, counted up to the threshold.
+        /// Bytes that it has sent, at most the threshold.
         sent: u32,
         /// The reset period in which it was last marked.
         marked: u16,
@@ -205,20 +206,20 @@ const _: () = assert!(
     "a flow has outgrown 28 bytes"
 );
 
-/// The state of one long link's port and priority, with entries of at most `SETS * WAYS` flows.
+/// The state of one long link's port and priority, with records of at most `SETS * WAYS` flows.
 pub struct RateLimiting<const SETS: usize = 16, const WAYS: usize = 4> {
     queue: PseudoQueue,
     notify_at: Stamp,
     reset_at: Stamp,
-    /// The period between resets, never zero.
+    /// Number of the current reset period, from 1; never zero.
     reset: u16,
-    /// The period between notifications, never zero.
+    /// Number of the current notification period, from 1; never zero.
     notify: u16,
-    /// The reset period in which all flows between two addresses were marked last.
+    /// The reset period in which all flows between two addresses were last marked.
     pairs: u16,
     /// Direct CNPs are sent in this period.
     notifying: bool,
-    /// Direct CNPs so far.
+    /// Number of direct CNPs sent so far.
     notified: u32,
     flows: SetAssocTable<Flow, SETS, WAYS>,
 }
@@ -229,9 +230,9 @@ pub struct RateLimiting<const SETS: usize = 16, const WAYS: usize = 4> {
 pub struct RateLimitingCounters {
     /// Counters of the feedback from the receiver's end.
     pub feedback: FeedbackCounters,
-    /// Direct CNPs.
+    /// Direct CNPs sent.
     pub notified: u32,
-    /// Entries evicted by another flow within 2 s of their last packet: their flows count as new again.
+    /// Records evicted for another flow's within 2 s of their last packet; their flows count as new again.
     pub flows_evicted: u32,
 }
 
@@ -250,14 +251,14 @@ impl<const SETS: usize, const WAYS: usize> Zeroed for RateLimiting<SETS, WAYS> {
 }
 
 impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
-    /// A port by which nothing has gone. R is the port's speed until the first feedback.
+    /// A port before its first packet. R is the port's speed until the first feedback.
     pub const fn open(p: &Params, now: Stamp) -> Self {
         let mut machine = Self::ZEROED;
         machine.begin(p, now);
         machine
     }
 
-    /// Sets up a zeroed state in place, as [`RateLimiting::open`] does by value.
+    /// Initializes a zeroed state in place. The result is that of [`RateLimiting::open`].
     pub const fn begin(&mut self, p: &Params, now: Stamp) {
         self.queue = PseudoQueue::open(&p.queue, now);
         self.notify_at = now.after(Nanos::new(p.notify.length));
@@ -281,18 +282,18 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
         RateLimitingCounters { feedback, notified, flows_evicted: self.flows.evicted() }
     }
 
-    /// A feedback message of the receiver's end has arrived.
+    /// Processes a feedback message of the receiver's end.
     pub fn on_message(&mut self, p: &Params, now: Stamp, message: &RateMessage) {
         self.on_rate(p, now, &Feedback::of(message, p.unit));
     }
 
-    /// A rate of the receiver's end has arrived. One that is older than the last is dropped.
+    /// Processes the feedback of the receiver's end. Feedback that is not newer than the last is dropped.
     pub fn on_rate(&mut self, p: &Params, now: Stamp, feedback: &Feedback) {
         self.pass_time(p, now);
         self.queue.on_rate(&p.queue, now, feedback);
     }
 
-    /// A CNP of the far datacentre passes, for a flow of ours; any other packet is ignored.
+    /// Processes a packet from the far datacentre: a CNP marks its flow, and any other packet is ignored.
     pub fn cnp(&mut self, p: &Params, now: Stamp, cnp: &Roce<'_>) {
         match cnp.cnp() {
             Some(CnpBodyKind::Extended(body)) if body.remote_qpn != Qpn::new(0) => {
@@ -306,7 +307,7 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
         }
     }
 
-    /// A CNP of the far datacentre passes, for this flow of ours.
+    /// Marks a flow of this datacentre, for which a CNP of the far datacentre has arrived.
     pub fn notified(&mut self, p: &Params, now: Stamp, flow: FlowKey) {
         self.pass_time(p, now);
         let reset = self.reset;
@@ -315,7 +316,7 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
         }
     }
 
-    /// Lets time pass. To be called at least once a second.
+    /// Processes the passing of time. To be called at least once a second.
     pub fn wake(&mut self, p: &Params, now: Stamp) {
         self.pass_time(p, now);
         self.flows.sweep(now, IDLE_TIMEOUT, SETS, |_| {});
@@ -336,13 +337,13 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
         self.queue.pass_time(&p.queue, now);
     }
 
-    /// Whether there is an entry, and it was marked since the last reset.
+    /// Whether there is a record of this key that was marked since the last reset.
     fn is_marked(&self, key: FlowKey) -> bool {
         let entry = self.flows.get(key.set_hash());
         entry.is_some_and(|entry| entry.check == key.tag_hash() && entry.marked == self.reset)
     }
 
-    /// A flow's entry, a new one where there is none.
+    /// The record of a flow, a new one if it has none.
     fn flow(&mut self, now: Stamp, key: FlowKey) -> Option<&mut Flow> {
         let new = Flow { check: key.tag_hash(), sent: 0, marked: 0, notified: 0 };
         let (flow, _) = self.flows.lookup_or_insert(key.set_hash(), now, IDLE_TIMEOUT, |_| new)?;
@@ -354,8 +355,8 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
 }
 
 impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
-    /// A packet leaves for the long link: the ECN bits with which it goes on, and whether its sender is to get a direct CNP.
-    /// A packet of no flow carries no data.
+    /// Processes a packet that leaves for the long link. Returns the ECN bits with which it is sent, and whether its sender is
+    /// to get a direct CNP. `flow` is `None` for a packet without data.
     pub fn departure(&mut self, p: &Params, now: Stamp, flow: Option<FlowKey>, bytes: Bytes, ecn: Ecn) -> (Ecn, bool) {
         self.pass_time(p, now);
         self.queue.arrive(bytes);
@@ -366,7 +367,7 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
         if with_its_pair || ecn == Ecn::Ce {
             flow.marked = reset;
         } else if flow.marked != reset {
-            // Or the period's number would come round.
+            // An old mark is cleared. Otherwise it would count again when the number of the period wraps.
             flow.marked = 0;
         }
         let is_new = flow.sent < threshold;
@@ -383,9 +384,9 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
 cc_core::snapshot! {
     /// A flow of LSCC's rate limiting.
     pub struct FlowSnapshot {
-        /// A hash that tells the flow from others with the same key in the table.
+        /// A second hash of the flow's key, which distinguishes flows with the same table key.
         pub check: u32,
-        /// Bytes that it has sent, counted up to the threshold.
+        /// Bytes that it has sent, at most the threshold.
         pub sent: Bytes,
         /// The reset period in which it was last marked.
         pub marked: u16,
@@ -414,7 +415,7 @@ cc_core::snapshot! {
         pub queue: PseudoQueueSnapshot,
         /// When the next notification period begins.
         pub notify_at: Stamp,
-        /// When marks are reset next.
+        /// When the marks of all flows are removed next.
         pub reset_at: Stamp,
         /// Number of the current reset period, from 1; zero is read as 1.
         pub reset: u16,
@@ -424,7 +425,7 @@ cc_core::snapshot! {
         pub pairs: u16,
         /// Direct CNPs are sent in this period.
         pub is_notifying: bool,
-        /// Direct CNPs so far.
+        /// Number of direct CNPs sent so far.
         pub notified: u32,
         /// The flows.
         pub flows: SetAssocTableSnapshot<FlowSnapshot, SETS, WAYS>,
@@ -550,7 +551,7 @@ mod tests {
             self.machine.on_rate(&self.params, Stamp::from_bits(now), &feedback);
         }
 
-        /// A data packet leaves: its ECN bits, and whether its sender gets a direct CNP.
+        /// A data packet leaves. Returns its ECN bits, and whether its sender gets a direct CNP.
         fn sends(&mut self, now: u32, flow: u32, bytes: u32, ecn: Ecn) -> (Ecn, bool) {
             self.machine.departure(&self.params, Stamp::from_bits(now), Some(key(flow)), Bytes::new(bytes), ecn)
         }
@@ -561,13 +562,13 @@ mod tests {
     }
 
     #[test]
-    fn the_pseudo_queue_grows_by_what_comes_and_drains_at_the_rate_that_was_fed_back() {
+    fn the_pseudo_queue_grows_by_the_bytes_that_arrive_and_drains_at_the_rate_of_the_feedback() {
         let mut bench = Bench::new();
         bench.on_rate(0, 1, 40);
         for packet in 0..1_000 {
             bench.sends(packet * 100, 1, 1_000, Ecn::Ect0); // 80 Gb/s
         }
-        // 1 MB came, and 40 Gb/s drained it over 99.9 us.
+        // 1 MB arrived, and 40 Gb/s drained it for 99.9 us.
         assert_eq!(bench.machine.pseudo_queue().get(), 1_000_000 - 5 * 99_900);
         bench.machine.wake(&bench.params, Stamp::from_bits(199_900));
         assert_eq!(bench.machine.pseudo_queue().get(), 500);
@@ -576,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn above_the_reference_each_new_flow_gets_one_direct_cnp_a_period() {
+    fn above_the_reference_each_new_flow_gets_one_direct_cnp_in_each_period() {
         let mut bench = Bench::new();
         bench.on_rate(0, 1, 1);
         let mut notified = |now, flow, bytes| bench.sends(now, flow, bytes, Ecn::Ect0).1;
@@ -588,28 +589,28 @@ mod tests {
     }
 
     #[test]
-    fn a_long_flow_is_left_alone_until_it_is_marked_and_again_after_the_reset() {
+    fn a_long_flow_gets_direct_cnps_only_while_it_is_marked() {
         let mut bench = Bench::new();
         bench.on_rate(0, 1, 1);
         // A round trip and a quarter: 62.5 MB.
         bench.sends(10, 1, 62_500_000, Ecn::Ect0);
         assert_eq!(bench.sends(100_000, 1, 1_000, Ecn::Ect0), (Ecn::Ect0, false));
         assert_eq!(bench.sends(110_000, 1, 1_000, Ecn::Ce), (Ecn::Ect0, true), "this switch sends the CNP");
-        assert!(bench.sends(160_000, 1, 1_000, Ecn::Ect0).1, "marked still");
+        assert!(bench.sends(160_000, 1, 1_000, Ecn::Ect0).1, "still marked");
         assert!(!bench.sends(510_000, 1, 1_000, Ecn::Ect0).1, "reset at 500 us");
         bench.machine.notified(&bench.params, Stamp::from_bits(520_000), key(1));
-        assert!(bench.sends(560_000, 1, 1_000, Ecn::Ect0).1, "marked by a CNP from afar");
+        assert!(bench.sends(560_000, 1, 1_000, Ecn::Ect0).1, "marked by a CNP from the far datacentre");
     }
 
     #[test]
-    fn feedback_that_is_old_is_dropped_and_silence_lets_the_rate_rise() {
+    fn old_feedback_is_dropped_and_without_feedback_the_rate_rises() {
         let mut bench = Bench::new();
         bench.on_rate(0, 5, 40);
         bench.on_rate(10, 4, 10);
         bench.on_rate(20, 5, 20);
         assert_eq!(bench.machine.rate(), Rate::from_gbps(40));
         bench.machine.wake(&bench.params, Stamp::from_bits(999_999));
-        assert_eq!(bench.machine.rate(), Rate::from_gbps(40), "it holds for four periods");
+        assert_eq!(bench.machine.rate(), Rate::from_gbps(40), "it does not change for four periods");
         bench.machine.wake(&bench.params, Stamp::from_bits(1_400_000));
         assert_eq!(bench.machine.rate(), Rate::from_gbps(43));
         bench.machine.wake(&bench.params, Stamp::from_bits(900_000_000));
@@ -619,7 +620,7 @@ mod tests {
     }
 
     /// A message of the receiver's end, encoded to the bytes on the wire and decoded.
-    fn said(seq: u16, units: u32, keepalive: bool) -> Option<RateMessage> {
+    fn decoded(seq: u16, units: u32, keepalive: bool) -> Option<RateMessage> {
         let message = RateMessage { seq, units, keepalive, ..RateMessage::default() };
         let addresses = Addresses::V6 { source: Ipv6Addr::LOCALHOST, destination: Ipv6Addr::from_bits(2) };
         let (mac, tags) = (Mac::new([2; 6]), Tags::NONE);
@@ -632,7 +633,7 @@ mod tests {
     #[test]
     fn messages_may_be_lost_late_repeated_or_overtaken() {
         let mut bench = Bench::new();
-        let mut heard = |now: u32, message: Option<RateMessage>| {
+        let mut rate_after = |now: u32, message: Option<RateMessage>| {
             let now = Stamp::from_bits(now);
             if let Some(message) = message {
                 bench.machine.on_message(&bench.params, now, &message);
@@ -640,49 +641,57 @@ mod tests {
             bench.machine.wake(&bench.params, now);
             (u64::from(bench.machine.rate().to_bits()) * 8_000 + (1 << 23)) >> 24 // Mb/s
         };
-        assert_eq!(heard(0, said(65_534, 40_000, false)), 40_000);
-        assert_eq!(heard(200_000, said(0, 41_000, false)), 41_000, "one was lost, and the number came round");
-        assert_eq!(heard(210_000, said(65_535, 39_000, false)), 41_000, "it had only been overtaken");
-        assert_eq!(heard(220_000, said(0, 41_000, false)), 41_000, "and that was sent twice");
-        // Up to four periods late: R holds, and 600 us count for no rise.
-        assert_eq!(heard(1_190_000, said(1, 30_000, false)), 30_000);
-        // A keepalive renews the patience with what it repeats.
+        assert_eq!(rate_after(0, decoded(65_534, 40_000, false)), 40_000);
+        assert_eq!(
+            rate_after(200_000, decoded(0, 41_000, false)),
+            41_000,
+            "one message was lost, and the number has wrapped"
+        );
+        assert_eq!(
+            rate_after(210_000, decoded(65_535, 39_000, false)),
+            41_000,
+            "the lost message had only been overtaken"
+        );
+        assert_eq!(rate_after(220_000, decoded(0, 41_000, false)), 41_000, "a message sent twice");
+        // Up to four periods without feedback R does not rise.
+        assert_eq!(rate_after(1_190_000, decoded(1, 30_000, false)), 30_000);
+        // A keepalive repeats the rate and restarts the four periods.
         for seq in 2..40_u16 {
-            assert_eq!(heard(1_190_000 + u32::from(seq - 1) * 900_000, said(seq, 30_000, true)), 30_000);
+            assert_eq!(rate_after(1_190_000 + u32::from(seq - 1) * 900_000, decoded(seq, 30_000, true)), 30_000);
         }
         let last = 1_190_000 + 38 * 900_000;
-        // Silence: when four periods have passed, 1 Gb/s for each that ends.
-        assert_eq!(heard(last + 999_999, None), 30_000);
-        assert_eq!(heard(last + 1_400_000, None), 33_000);
-        assert_eq!(heard(last + 1_400_001, said(7, 20_000, false)), 20_000, "a restarted switch counts from 0");
-        assert_eq!(heard(last + 1_400_002, said(6, 50_000, false)), 20_000);
+        // Without feedback, after four periods: R rises by 1 Gb/s at the end of each further period.
+        assert_eq!(rate_after(last + 999_999, None), 30_000);
+        assert_eq!(rate_after(last + 1_400_000, None), 33_000);
+        assert_eq!(rate_after(last + 1_400_001, decoded(7, 20_000, false)), 20_000, "a restarted switch counts from 0");
+        assert_eq!(rate_after(last + 1_400_002, decoded(6, 50_000, false)), 20_000);
         let counters = bench.machine.counters();
         assert_eq!(counters.feedback, FeedbackCounters { taken: 42, old: 3, lost: 1 });
     }
 
     #[test]
-    fn silence_is_counted_once_until_the_far_end_is_heard_again() {
+    fn missing_feedback_is_counted_once_until_the_next_message() {
         let mut bench = Bench::new();
-        for silence in 1..4_u32 {
-            let start = silence * 1_000_000_000;
+        for round in 1..4_u32 {
+            let start = round * 1_000_000_000;
             bench.on_rate(start, 1, 10);
             for wake in 1..900_u32 {
                 bench.machine.wake(&bench.params, Stamp::from_bits(start + wake * 1_000_000));
             }
             assert_eq!(bench.machine.rate(), LINK.line_rate);
-            assert_eq!(bench.machine.counters().feedback.lost, silence);
+            assert_eq!(bench.machine.counters().feedback.lost, round);
         }
     }
 
     #[test]
-    fn normal_cnps_are_to_come_ten_times_less_often_than_direct_ones() {
+    fn the_period_of_normal_cnps_is_ten_times_that_of_direct_ones() {
         for preset in PRESETS {
             assert_eq!((preset.values.notify_period, preset.values.normal_period().get()), (50_000, 500_000));
         }
     }
 
     #[test]
-    fn a_mark_does_not_come_back_when_the_periods_numbers_come_round() {
+    fn an_old_mark_has_no_effect_after_the_number_of_the_period_wraps() {
         let mut bench = Bench::new();
         bench.on_rate(0, 1, 1);
         bench.sends(1, 1, 63_000_000, Ecn::Ce);
@@ -702,7 +711,7 @@ mod tests {
     }
 
     #[test]
-    fn more_flows_than_entries_count_as_new() {
+    fn flows_without_a_record_count_as_new() {
         let mut bench = Bench::new();
         bench.on_rate(0, 1, 1);
         bench.sends(10, 0, 10_000_000, Ecn::Ect0);
@@ -712,7 +721,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_other_kinds_and_packets_that_carry_no_data_pass() {
+    fn other_ecn_bits_and_packets_without_data_stay_unchanged() {
         let mut bench = Bench::new();
         for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
             assert_eq!(bench.sends(1, 1, 100, ecn), (ecn, false));
@@ -732,7 +741,7 @@ mod tests {
                 }
                 now += gap;
                 let both = [&mut woken, &mut left];
-                let said: Vec<_> = both.into_iter().map(|bench| match kind {
+                let outcomes: Vec<_> = both.into_iter().map(|bench| match kind {
                     0 => {
                         bench.on_rate(now, step as u16, bytes % 100);
                         None
@@ -740,9 +749,9 @@ mod tests {
                     1 => Some(bench.sends(now, flow, bytes * 200, Ecn::Ce)),
                     _ => Some(bench.sends(now, flow, bytes * 200, Ecn::Ect0)),
                 }).collect();
-                prop_assert_eq!(said[0], said[1]);
+                prop_assert_eq!(outcomes[0], outcomes[1]);
                 prop_assert_eq!(woken.machine.rate(), left.machine.rate());
-                // Rounded down at each wake, by less than a 256th of a byte.
+                // The queue is rounded at each wake, by less than 2^-8 bytes.
                 let queues = [&left, &woken].map(|bench| bench.machine.pseudo_queue().get());
                 prop_assert!(queues[0].abs_diff(queues[1]) <= step as u32 / 32 + 1, "{:?}", queues);
             }

@@ -1,16 +1,16 @@
 //! MLCC at the sender's interconnect switch: the near-source loop (section 3.2.1).
 //!
-//! A data packet that leaves for the long link has collected the telemetry of its own datacentre. The switch sends that back to
-//! the sender at once, in a CNP of kind 4 (Switch-INT), and clears it in the packet: over the receiver it would reach the
+//! A data packet that leaves for the long link has collected the telemetry of its own datacentre. The switch sends it back to
+//! the sender at once, in a CNP of kind 4 (Switch-INT), and clears it in the packet. By way of the receiver it would reach the
 //! sender a round trip of the long link later.
 //!
-//! Where the paper returns every packet's, a setting can space the CNPs of a flow: HPCC's law needs several a round trip, not
-//! one a packet.
+//! Deviation: the paper returns the telemetry of every packet. Here a setting can space the CNPs of a flow, because HPCC's law
+//! needs several in a round trip, and not one for each packet.
 //!
-//! The CNP names the sender's flow by the receiver's queue pair, since no data packet carries the sender's.
+//! The CNP identifies the flow by the receiver's queue pair, because data packets do not carry the sender's.
 //!
-//! Per flow: 16 bytes, of which eight are the table's. Flows that the table has no room for, counted, are spaced as if they
-//! were one. After eviction the next packet's telemetry is returned at once.
+//! A flow's record has 16 bytes, of which eight are the table's. Flows that the table has no room for are counted, and are
+//! spaced as if they were one flow. After an eviction the telemetry of the flow's next packet is returned at once.
 
 use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Rewrite, Verdict};
 use cc_core::params::{ParamError, Preset, Settings};
@@ -19,9 +19,9 @@ use cc_core::wire::FlowKey;
 use cc_core::{CnpBody, CnpKind, Link, Nanos, Stamp, State, Zeroed};
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of near-source feedback.
     pub struct NearSourceSettings {
-        /// How far apart the Switch-INT of a flow are at least; 0 returns that of every packet.
+        /// Shortest time between two Switch-INT of a flow; 0: the telemetry of every packet is returned.
         interval: Nanos, 0..=10_000_000, [];
     }
 }
@@ -49,7 +49,7 @@ cc_core::zeroed! {
 }
 
 impl Params {
-    /// Turns settings into parameters.
+    /// Converts settings into parameters.
     ///
     /// # Errors
     /// A setting out of range.
@@ -59,17 +59,17 @@ impl Params {
     }
 }
 
-/// A flow whose last Switch-INT is longer ago than this needs no record: the longest spacing is shorter.
+/// Idle timeout, 20 ms: a flow whose last packet is longer ago needs no record, because the longest `interval` is 10 ms.
 const IDLE_TIMEOUT: Nanos = Nanos::new(20_000_000);
 
 cc_core::zeroed! {
-    /// One flow, or all that share.
+    /// The record of one flow.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     struct Flow {
-        /// Tells it from others that share its place.
+        /// A second hash of the flow's key, which distinguishes flows with the same table key.
         check: u32,
-        /// Its last Switch-INT.
+        /// When its last Switch-INT was sent.
         returned: Stamp,
     }
 }
@@ -91,7 +91,7 @@ cc_core::zeroed! {
 /// The state of one queue towards the long link, with records of at most `SETS * WAYS` flows.
 pub struct NearSource<const SETS: usize = 16, const WAYS: usize = 4> {
     flows: SetAssocTable<Flow, SETS, WAYS>,
-    /// When a flow without a record may have the next Switch-INT.
+    /// When the next Switch-INT of flows without a record may be sent.
     shared: Stamp,
     counters: NearSourceCounters,
 }
@@ -102,14 +102,14 @@ impl<const SETS: usize, const WAYS: usize> Zeroed for NearSource<SETS, WAYS> {
 }
 
 impl<const SETS: usize, const WAYS: usize> NearSource<SETS, WAYS> {
-    /// A queue by which nothing has gone.
+    /// A queue before its first packet.
     pub const fn open(now: Stamp) -> Self {
         let mut machine = Self::ZEROED;
         machine.begin(now);
         machine
     }
 
-    /// Sets up a zeroed state in place, as [`NearSource::open`] does by value.
+    /// Initializes a zeroed state in place. The result is that of [`NearSource::open`].
     pub const fn begin(&mut self, now: Stamp) {
         self.shared = now;
     }
@@ -119,7 +119,7 @@ impl<const SETS: usize, const WAYS: usize> NearSource<SETS, WAYS> {
         self.counters
     }
 
-    /// Removes the records of flows whose spacing has passed. To be called at least once a second.
+    /// Removes the records of flows without a packet for 20 ms. To be called at least once a second.
     pub fn wake(&mut self, now: Stamp) {
         self.flows.sweep(now, IDLE_TIMEOUT, SETS, |_| {});
         if self.shared.is_due(now) {
@@ -127,7 +127,8 @@ impl<const SETS: usize, const WAYS: usize> NearSource<SETS, WAYS> {
         }
     }
 
-    /// A data packet leaves for the long link. Returns whether its telemetry is to be returned to its sender now.
+    /// Processes a data packet that leaves for the long link. Returns whether its telemetry is to be returned to its sender
+    /// now.
     pub fn departure(&mut self, p: &Params, now: Stamp, flow: FlowKey) -> bool {
         let due = self.is_due(p, now, flow);
         self.counters.returned = self.counters.returned.wrapping_add(u64::from(due));
@@ -160,7 +161,7 @@ impl<const SETS: usize, const WAYS: usize> NearSource<SETS, WAYS> {
 cc_core::snapshot! {
     /// A flow of near-source feedback.
     pub struct FlowSnapshot {
-        /// A hash that tells the flow from others with the same key in the table.
+        /// A second hash of the flow's key, which distinguishes flows with the same table key.
         pub check: u32,
         /// When its last Switch-INT was sent.
         pub returned: Stamp,
@@ -184,7 +185,7 @@ cc_core::snapshot! {
     pub struct NearSourceSnapshot<const SETS: usize, const WAYS: usize> {
         /// The flows.
         pub flows: SetAssocTableSnapshot<FlowSnapshot, SETS, WAYS>,
-        /// When a flow without a record may have the next Switch-INT.
+        /// When the next Switch-INT of flows without a record may be sent.
         pub shared: Stamp,
         /// Switch-INT sent.
         pub returned: u64,
@@ -270,19 +271,19 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_s_switch_int_can_be_spaced_and_flows_do_not_share_the_space() {
+    fn the_switch_int_of_each_flow_are_spaced_independently() {
         let (mut queue, p) = (NearSource::<64, 4>::open(Stamp::from_bits(0)), params(2_000));
         let mut returned = [0; 3];
         for now in 0..40_000_u64 {
             let flow = now as u32 % 3;
-            // One number at two addresses, and two numbers at one.
+            // Three flows: two with the same queue pair number at two addresses, and two with different numbers at one address.
             let at = Stamp::from_bits((4_294_960_000 + now * 20) as u32);
             returned[flow as usize] += u32::from(queue.departure(&p, at, key(flow / 2, 17 + flow % 2)));
             if now % 1_000 == 0 {
                 queue.wake(at);
             }
         }
-        // 800 us, by the packets' own times: one in 2.04 us.
+        // 800 us, with one Switch-INT in 2.04 us, because a flow has a packet each 60 ns.
         assert!(returned.iter().all(|&count| (392..=401).contains(&count)), "{returned:?}");
     }
 
@@ -295,10 +296,10 @@ mod tests {
             let due = queue.departure(&p, Stamp::from_bits(now * 10), key(1, 100 + flow));
             *returned.entry(flow.min(2)).or_default() += u32::from(due);
         }
-        // 500 us.
+        // 500 us, with one Switch-INT in 2 us for each of the two flows with a record, and for all others together.
         assert!(returned.values().all(|count| (240..=251).contains(count)), "{returned:?}");
         assert_eq!(queue.counters().untracked, 40_000);
-        // Those that have gone give way.
+        // Records of flows that have ended are removed, and make room.
         queue.wake(Stamp::from_bits(600_000_000));
         assert!(queue.departure(&p, Stamp::from_bits(600_000_001), key(1, 109)));
         assert_eq!(queue.counters().untracked, 40_000);

@@ -1,26 +1,29 @@
-//! MLCC at the receiver's interconnect switch: a queue for each flow (PFQ), sent at the rate that the receiver grants
+//! MLCC at the receiver's interconnect switch: a queue for each flow (PFQ), drained at the rate that the receiver grants
 //! (section 3.2.2).
 //!
 //! ```text
-//! a packet comes by the long link: it joins its flow's queue, which is made if there is none
-//! a packet leaves that queue:      at R_credit; it takes C_D along, what stays queued behind it, and new telemetry
-//! an acknowledgement passes:       C_D = C_R if that is newer, and R_credit with it
+//! a packet arrives by the long link: it joins its flow's queue, which is opened if there is none
+//! a packet leaves that queue:         at R_credit; it carries C_D, the bytes queued behind it, and new telemetry
+//! an acknowledgement passes:          if its C_R is newer, C_D = C_R, and R_credit is that of the acknowledgement
 //! ```
 //!
-//! The switch owns the packets. The stage returns when the next packet of a queue may leave, and is called when it has left.
-//! A queue that was served late makes up for at most the gap of one packet, so that a burst is two packets at most.
+//! The packets themselves are stored by the switch. The stage returns when the next packet of a queue may leave, and is called
+//! when it has left. If a packet leaves late, at most the gap of one packet is made up for, so that a burst is at most two
+//! packets.
 //!
 //! Choices where the paper is silent:
-//! - a new queue's rate, the paper's "initial rate", is a setting: the speed of the receiver's server;
-//! - flows that the table has no room for, counted, share one queue that has no rate: it may go whenever no other
-//!   queue may, and so takes what is left of the link. Its packets take no credit along, so that the receiver sees that there
-//!   is no queue of their own;
-//! - newer means ahead by less than half of the credit's range; a queue that has read none yet takes any;
-//! - acknowledgements name their flow by the receiver's queue pair, which is in the shim: their own is the sender's;
-//! - a queue that nothing has joined or left for a second is removed; packets that it still holds join the shared queue.
+//! - the rate of a new queue, the paper's "initial rate", is a setting: the speed of the receiver's server;
+//! - flows that the table has no room for are counted, and share one queue without a rate. It is served whenever no other queue
+//!   may send, and so uses what is left of the link. Its packets carry no credit, so that the receiver sees that their flow has
+//!   no queue of its own;
+//! - a credit is newer if it is ahead by less than half of the range of credits; the first credit of a queue is always
+//!   accepted;
+//! - acknowledgements identify their flow by the receiver's queue pair, which is in the shim, because that in their header is
+//!   the sender's;
+//! - a queue that no packet has joined or left for 1 s is removed; packets that are still in it join the shared queue.
 //!
-//! Per flow: 28 bytes, of which eight are the table's. For each packet one reciprocal, by table. After removal the flow
-//! has a new queue with the initial rate, and the receiver brings the credits together again.
+//! A flow's record has 28 bytes, of which eight are the table's. Each packet takes one reciprocal from a table. After a removal
+//! the flow gets a new queue with the initial rate, and the receiver sets its credit to that of the queue.
 
 use crate::{Cx, Emit, Event, Kind, Kinds, QueueStage, Rewrite, Verdict};
 use cc_core::fixed::types::U0F8;
@@ -33,11 +36,11 @@ use cc_core::{Bytes, Link, Nanos, Rate, Stamp, State, Zeroed};
 use core::num::NonZeroU32;
 
 cc_core::settings! {
-    /// What the user sets.
+    /// Settings of the queues.
     pub struct PerFlowQueuesSettings {
         /// The rate of a new queue; 0 is the port's speed.
         initial_rate: Mbps, 0..=1_600_000, [];
-        /// The least rate of a queue, whatever the receiver says.
+        /// The lowest rate of a queue, whatever the receiver grants.
         min_rate: Mbps, 1..=1_600_000, [];
     }
 }
@@ -45,7 +48,7 @@ cc_core::settings! {
 /// The presets, the default first.
 pub const PRESETS: &[Preset<PerFlowQueuesSettings>] = &[Preset {
     name: "paper",
-    source: "MLCC 4.1: servers of 25 Gb/s; the least rate is a thousandth of that, ours",
+    source: "MLCC 4.1: servers of 25 Gb/s; the lowest rate is a thousandth of that, ours",
     values: PerFlowQueuesSettings { initial_rate: 25_000, min_rate: 25 },
 }];
 
@@ -60,7 +63,7 @@ cc_core::zeroed! {
 }
 
 impl Params {
-    /// Turns settings into parameters for the port towards the receivers.
+    /// Converts settings into parameters, for the port towards the receivers.
     ///
     /// # Errors
     /// A setting out of range, or a rate above the port's.
@@ -80,9 +83,9 @@ impl Params {
     }
 }
 
-/// A queue without an event for longer than this is removed.
+/// Idle timeout: a queue without a packet for longer than this is removed.
 const IDLE_TIMEOUT: Nanos = Nanos::new(1_000_000_000);
-/// The longest gap behind a packet: a quarter of the range of a 32-bit stamp, 1.07 s.
+/// The longest gap after a packet: a quarter of the range of a 32-bit stamp, 1.07 s.
 const LONGEST: Nanos = Nanos::new(1 << 30);
 
 cc_core::zeroed! {
@@ -92,12 +95,13 @@ cc_core::zeroed! {
     struct Queue {
         /// A second hash of the flow's key, which distinguishes flows with the same table key.
         check: u32,
-        /// Bytes in it.
+        /// Bytes in the queue.
         queued: u32,
         /// R_credit.
         release: Rate,
-        /// When its next packet may leave: whole nanoseconds, and 2^-8 ns.
+        /// When its next packet may leave, in whole nanoseconds.
         next: Stamp,
+        /// The fraction of a nanosecond to be added to `next`, in 2^-8 ns.
         next_fraction: u8,
         /// C_D; zero for none.
         credit: u16,
@@ -107,11 +111,12 @@ cc_core::zeroed! {
 const _: () = assert!(SetAssocTable::<Queue, 1, 1>::ENTRY_BYTES <= 36, "a queue has outgrown 36 bytes");
 
 impl Queue {
-    /// A packet leaves.
+    /// A packet leaves: computes when the next one may leave.
     #[expect(clippy::cast_possible_truncation, reason = "tested against LONGEST; a carry of one; eight bits")]
     fn depart(&mut self, now: Stamp, bytes: Bytes) {
         self.queued = self.queued.saturating_sub(bytes.get());
-        // 2^24 bytes by the rate, in 2^-8 ns: low by less than 4e-6, and so rounded up by that.
+        // The bytes divided by the rate, in 2^-8 ns. The reciprocal is too low by less than 4e-6, so that the gap is increased
+        // by 2^-18 of itself.
         let by = Reciprocal::of(NonZeroU32::new(self.release.to_bits()).unwrap_or(NonZeroU32::MIN));
         let gap = u64::from(bytes.get()).wrapping_mul(by.mantissa().into()) >> by.exponent();
         let gap = gap.wrapping_add(gap >> 18).wrapping_add(1).min(u64::from(LONGEST.get()) << 8);
@@ -130,11 +135,11 @@ cc_core::zeroed! {
     #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
     #[cfg_attr(feature = "defmt", derive(defmt::Format))]
     pub struct PerFlowQueuesCounters {
-        /// Packets that joined the shared queue because there was no room for one of their own.
+        /// Packets that joined the shared queue because there was no room for a queue of their flow.
         pub untracked: u64,
-        /// Acknowledgements that brought a newer credit.
+        /// Acknowledgements with a newer credit.
         pub credits_taken: u64,
-        /// Acknowledgements that brought an older one.
+        /// Acknowledgements with an older credit.
         pub credits_old: u64,
         /// Acknowledgements for flows without a queue.
         pub credits_unknown: u64,
@@ -149,13 +154,13 @@ pub struct PerFlowQueues<const SETS: usize = 16, const WAYS: usize = 4> {
     counters: PerFlowQueuesCounters,
 }
 
-/// No queue.
+/// No flow has a queue.
 impl<const SETS: usize, const WAYS: usize> Zeroed for PerFlowQueues<SETS, WAYS> {
     const ZEROED: Self = Self { flows: SetAssocTable::new(), shared: 0, counters: PerFlowQueuesCounters::ZEROED };
 }
 
 impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
-    /// No queue.
+    /// No flow has a queue.
     pub const fn open() -> Self {
         Self::ZEROED
     }
@@ -165,14 +170,14 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
         self.counters
     }
 
-    /// Flows that have a queue.
+    /// Number of flows that have a queue.
     pub const fn occupied(&self) -> u32 {
         self.flows.occupied()
     }
 
-    /// A data packet has arrived by the long link. Returns whether it joins its flow's own queue, and not the shared one. If a
-    /// flow gets its own queue while the shared one still holds packets of it, later packets may overtake those; the
-    /// transport's go-back-N sends them again.
+    /// Processes a data packet that has arrived by the long link. Returns whether it joins its flow's own queue, and not the
+    /// shared one. If a flow gets its own queue while packets of it are still in the shared one, later packets may overtake
+    /// those; the transport's go-back-N then sends packets again.
     pub fn arrive(&mut self, p: &Params, now: Stamp, flow: FlowKey, bytes: Bytes) -> bool {
         let check = flow.tag_hash();
         let shared = &mut self.shared;
@@ -195,8 +200,8 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
         }
     }
 
-    /// How long until the next packet of this flow may leave; zero for at once, and for a flow without a queue of its own,
-    /// which goes when no other may.
+    /// The time until the next packet of this flow may leave. Zero: at once, or if the flow has no queue of its own, when no
+    /// other queue may send.
     pub fn wait(&self, now: Stamp, flow: FlowKey) -> Nanos {
         match self.queue(flow) {
             Some(queue) if !queue.next.is_due(now) => queue.next.since(now),
@@ -204,7 +209,7 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
         }
     }
 
-    /// Bytes in the flow's own queue, or in the shared one where it has none.
+    /// Bytes in the flow's own queue, or in the shared one if it has none.
     pub fn queued(&self, flow: FlowKey) -> Bytes {
         Bytes::new(self.queue(flow).map_or(self.shared, |queue| queue.queued))
     }
@@ -214,20 +219,20 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
         self.queue(flow).map(|queue| queue.release)
     }
 
-    /// A packet of the return path passes; only acknowledgements have an effect.
+    /// Processes a packet of the return path. Only acknowledgements have an effect.
     pub fn acknowledgement(&mut self, p: &Params, roce: &Roce<'_>) {
         if let Some(ack) = roce.mlcc_ack_shim() {
             self.acknowledged(p, FlowKey::of_reply(roce, ack.data_qpn), &ack);
         }
     }
 
-    /// The receiver of this flow has acknowledged a packet.
+    /// Processes an acknowledgement of this flow: accepts its credit and R_credit if the credit is newer.
     pub fn acknowledged(&mut self, p: &Params, flow: FlowKey, ack: &MlccAck) {
         let check = flow.tag_hash();
         let queue = self.flows.get_mut(flow.set_hash()).filter(|queue| queue.check == check);
         let counter = match queue {
             None => &mut self.counters.credits_unknown,
-            // Zero is no credit.
+            // Zero means that there is no credit.
             Some(queue) if ack.credit == 0 || (queue.credit != 0 && !is_newer(queue.credit, ack.credit)) => {
                 if queue.credit == ack.credit {
                     return;
@@ -242,7 +247,7 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
         *counter = counter.wrapping_add(1);
     }
 
-    /// Removes queues without an event for a second. To be called at least once a second.
+    /// Removes queues without a packet for 1 s. To be called at least once a second.
     pub fn wake(&mut self, now: Stamp) {
         let shared = &mut self.shared;
         self.flows.sweep(now, IDLE_TIMEOUT, SETS, |gone| *shared = shared.saturating_add(gone.queued));
@@ -253,19 +258,19 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
     }
 }
 
-/// Whether a credit is newer than another, modulo its range.
+/// Whether credit `new` is newer than `old`: ahead of it by less than half of the 16-bit range.
 const fn is_newer(old: u16, new: u16) -> bool {
     let ahead = new.wrapping_sub(old);
     ahead != 0 && ahead < 1 << 15
 }
 
 impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
-    /// A data packet leaves its queue. Returns the values to be written into its MLCC shim.
+    /// Processes a data packet that leaves its queue. Returns the values to be written into its MLCC shim.
     pub fn departure(&mut self, now: Stamp, flow: FlowKey, bytes: Bytes) -> MlccData {
         let check = flow.tag_hash();
         match self.flows.get_mut(flow.set_hash()).filter(|queue| queue.check == check) {
             Some(queue) => {
-                // More than its own queue held: it was still in the shared one when that queue came to be.
+                // If the packet has more bytes than its own queue, it was in the shared queue when its own queue was opened.
                 let more = bytes.get().saturating_sub(queue.queued);
                 self.shared = self.shared.saturating_sub(more);
                 queue.depart(now, bytes);
@@ -282,9 +287,9 @@ impl<const SETS: usize, const WAYS: usize> PerFlowQueues<SETS, WAYS> {
 cc_core::snapshot! {
     /// The queue of one flow.
     pub struct QueueSnapshot {
-        /// A hash that tells the flow from others with the same key in the table.
+        /// A second hash of the flow's key, which distinguishes flows with the same table key.
         pub check: u32,
-        /// Bytes in it.
+        /// Bytes in the queue.
         pub queued: Bytes,
         /// R_credit, the rate at which its packets leave.
         pub release: Rate,
@@ -320,11 +325,11 @@ cc_core::snapshot! {
         pub flows: SetAssocTableSnapshot<QueueSnapshot, SETS, WAYS>,
         /// Bytes in the shared queue.
         pub shared: Bytes,
-        /// Packets that joined the shared queue because there was no room for one of their own.
+        /// Packets that joined the shared queue because there was no room for a queue of their flow.
         pub untracked: u64,
-        /// Acknowledgements that brought a newer credit.
+        /// Acknowledgements with a newer credit.
         pub credits_taken: u64,
-        /// Acknowledgements that brought an older one.
+        /// Acknowledgements with an older credit.
         pub credits_old: u64,
         /// Acknowledgements for flows without a queue.
         pub credits_unknown: u64,

@@ -1,4 +1,4 @@
-//! One queue of a stage, as a switch drives it.
+//! One queue of a stage, called as by a switch.
 
 use cc_core::{Bytes, Ecn, Instant, Nanos};
 use cc_cp::recorder::Recorder;
@@ -11,7 +11,7 @@ pub struct OneQueue<S: QueueStage> {
 }
 
 impl<S: QueueStage> OneQueue<S> {
-    /// A queue that has carried nothing.
+    /// A queue before its first packet.
     pub fn new(params: S::Params, now: u64, seed: u64) -> Self {
         let mut state = <S as cc_core::Zeroed>::ZEROED;
         state.begin(&Cx { now: Instant::from_nanos(now), at: Queue::of(0), params: &params }, seed);
@@ -29,7 +29,7 @@ impl<S: QueueStage> OneQueue<S> {
         self.on(now, &Event::Departure { packet, ecn, queued, port_queued })
     }
 
-    /// The neighbour pauses the queue for so long, or resumes it (zero).
+    /// The neighbour pauses the queue for `time` nanoseconds, or resumes it (zero).
     pub fn pauses(&mut self, now: u64, time: u32, queued: u32) {
         let event = Event::Pause { time: Nanos::new(time), queued: Bytes::new(queued) };
         assert_eq!(self.on(now, &event), Verdict::PASS);

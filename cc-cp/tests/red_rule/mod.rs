@@ -1,6 +1,6 @@
-//! RED's rule in double precision, and the random numbers behind it.
+//! RED's rule in double precision, and the random numbers for it.
 
-/// PCG-XSH-RR 64/32, as O'Neill's report (HMC-CS-2014-0905, 6.3) has it, on stream 54.
+/// PCG-XSH-RR 64/32 of O'Neill's report (HMC-CS-2014-0905, 6.3), with stream 54.
 struct Pcg(u64);
 
 impl Pcg {
@@ -25,17 +25,18 @@ impl Pcg {
 pub enum Fate {
     Unmarked,
     Marked,
-    /// It could not be marked, and had to be.
+    /// It had to be marked, but is without ECT.
     Unmarkable,
-    /// The random number is within four of the probability, in units of 2^-32.
+    /// The random number is within 4 of the probability, in units of 2^-32, so that rounding decides.
     NearTheLine,
 }
 
-/// "DCQCN+" (ICNP 2018), II-B.1 and Fig. 1: never up to Kmin, on a line to Pmax at Kmax, always above it.
+/// "DCQCN+" (ICNP 2018), II-B.1 and Fig. 1: no mark up to Kmin, then a probability that rises linearly to Pmax at Kmax, and a
+/// mark always above Kmax.
 pub struct Rule {
     pub kmin: u32,
     pub kmax: u32,
-    /// Pmax, a millionth each.
+    /// Pmax in millionths.
     pub ppm: u32,
     random: Pcg,
 }
@@ -45,7 +46,7 @@ impl Rule {
         Self { kmin, kmax, ppm, random: Pcg::new(seed) }
     }
 
-    /// A packet with these ECN bits leaves a queue of so many bytes.
+    /// The outcome for a packet with these ECN bits that leaves a queue of `queued` bytes.
     pub fn judge(&mut self, queued: u32, ecn: u8) -> Fate {
         match ecn {
             0b00 if queued > self.kmax => Fate::Unmarkable,

@@ -22,7 +22,7 @@ const fn key(flow: u32) -> FlowKey {
 
 impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
     fn new() -> Self {
-        // Stamps come round in between.
+        // Stamps wrap during each test.
         Self { params: Params::new(&PAPER, &LINK).unwrap(), queues: PerFlowQueues::open(), now: 4_294_900_000 }
     }
 
@@ -35,7 +35,7 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
         self.queues.arrive(&self.params, now, key(flow), Bytes::new(bytes))
     }
 
-    /// The next packet leaves as soon as it may.
+    /// The next packet leaves as soon as it may. Returns the values for its shim.
     fn leave(&mut self, flow: u32, bytes: u32) -> MlccData {
         self.now += u64::from(self.queues.wait(self.stamp(), key(flow)).get());
         self.queues.departure(self.stamp(), key(flow), Bytes::new(bytes))
@@ -50,7 +50,7 @@ impl<const SETS: usize, const WAYS: usize> Bench<SETS, WAYS> {
 type Small = Bench<16, 4>;
 
 #[test]
-fn a_queue_is_let_go_at_the_rate_that_the_receiver_grants() {
+fn a_queue_is_drained_at_the_rate_that_the_receiver_grants() {
     for (mbps, bytes) in [(25_000, 1_064), (12_500, 1_000), (100_000, 64), (99_999, 9_216), (25, 1_064), (333, 777)] {
         let mut bench = Small::new();
         for _ in 0..10_000 {
@@ -84,15 +84,15 @@ fn a_new_queue_has_the_initial_rate_and_grants_stay_within_the_bounds() {
 }
 
 #[test]
-fn packets_take_the_newest_credit_and_what_stays_behind_them() {
+fn packets_carry_the_newest_credit_and_the_bytes_queued_behind_them() {
     let mut bench = Small::new();
     for _ in 0..3 {
         bench.arrive(5, 1_000);
     }
-    assert_eq!(bench.leave(5, 1_000), MlccData { credit: 0, queue: Bytes::new(2_000) }, "none read yet");
+    assert_eq!(bench.leave(5, 1_000), MlccData { credit: 0, queue: Bytes::new(2_000) }, "no credit yet");
     bench.ack(5, 60_000, Rate::from_gbps(10));
     assert_eq!(bench.leave(5, 1_000), MlccData { credit: 60_000, queue: Bytes::new(1_000) });
-    // Repeated, older, none, and newer through the wrap.
+    // Credits that are repeated, older twice, zero, and newer after a wrap.
     for (credit, gbps, expected, of) in [
         (60_000, 20, 60_000, 10),
         (59_999, 20, 60_000, 10),
@@ -111,7 +111,7 @@ fn packets_take_the_newest_credit_and_what_stays_behind_them() {
 }
 
 #[test]
-fn two_packets_leave_together_after_a_pause_and_never_three() {
+fn after_a_pause_two_packets_may_leave_at_once_and_never_three() {
     let mut bench = Small::new();
     for _ in 0..100 {
         bench.arrive(5, 1_000);
@@ -128,7 +128,7 @@ fn two_packets_leave_together_after_a_pause_and_never_three() {
 }
 
 #[test]
-fn flows_without_room_share_a_queue_are_counted_and_take_no_credit() {
+fn flows_without_a_record_share_a_queue_are_counted_and_get_no_credit() {
     let mut bench = Bench::<1, 2>::new();
     let joined: Vec<_> = (1..=4).map(|flow| bench.arrive(flow, 1_000)).collect();
     assert_eq!(joined, [true, true, false, false]);
@@ -143,7 +143,7 @@ fn flows_without_room_share_a_queue_are_counted_and_take_no_credit() {
     }
     assert_eq!(bench.queues.queued(key(3)), Bytes::ZERO);
     assert_eq!((bench.queues.counters().untracked, bench.queues.counters().credits_unknown), (2, 2));
-    // A queue that nothing touches is given up; what it holds goes with the shared one, and its place to the next.
+    // A queue without packets for 1 s is removed; its bytes join the shared queue, and its record is free for the next flow.
     for _ in 0..3 {
         bench.now += 400_000_000;
         bench.queues.wake(bench.stamp());
@@ -162,9 +162,9 @@ fn respond(response: &Response<'_>) -> Vec<u8> {
     response.to_vec::<TableCrc>().unwrap()
 }
 
-/// From bytes to bytes, as the switch has them: data through its queue, and the acknowledgement past it.
+/// From frame to frame, as in the switch: data passes its queue, and the acknowledgement updates that queue.
 #[test]
-fn over_ipv4_and_ipv6_data_and_acknowledgement_find_the_same_queue() {
+fn data_and_acknowledgement_find_the_same_queue_over_ipv4_and_ipv6() {
     let (v4, v6) = (Ipv4Addr::new(10, 0, 0, 1), Ipv6Addr::from_bits(0xfd00 << 112 | 1));
     for addresses in [
         Addresses::V4 { source: v4, destination: Ipv4Addr::new(10, 1, 0, 9) },
@@ -219,7 +219,7 @@ fn over_ipv4_and_ipv6_data_and_acknowledgement_find_the_same_queue() {
 }
 
 #[test]
-fn contradictions_are_named() {
+fn conflicting_settings_are_named() {
     let refused = |settings| Params::new(&settings, &LINK).map_err(|error| error.to_string());
     assert!(refused(PerFlowQueuesSettings { initial_rate: 0, min_rate: 1 }).is_ok());
     let above = refused(PerFlowQueuesSettings { initial_rate: 100_001, ..PAPER });
@@ -229,9 +229,14 @@ fn contradictions_are_named() {
 }
 
 proptest! {
-    /// Whatever joins leaves, and no queue lets two packets go within less than the second's time but the saved one.
+    /// The bytes that join the queues are those that leave them, and no wait exceeds [`LONGEST`].
     #[test]
-    fn bytes_are_neither_lost_nor_made(steps in prop::collection::vec((0..40_u32, 64..9_000_u32, 0..5_000_000_u64, any::<u16>(), any::<u32>()), 1..300)) {
+    fn bytes_are_conserved(
+        steps in prop::collection::vec(
+            (0..40_u32, 64..9_000_u32, 0..5_000_000_u64, any::<u16>(), any::<u32>()),
+            1..300,
+        ),
+    ) {
         let mut bench = Bench::<4, 2>::new();
         let (mut inside, mut own) = (Vec::new(), 0_u32);
         for (flow, bytes, gap, credit, rate) in steps {
