@@ -1,4 +1,4 @@
-/* What a C program may rely on. Says which line went wrong, and ends with 1. */
+/* Checks the behaviour that the header documents. Prints the first line that fails, and then returns 1. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ int main(void)
 
     EXPECT(rnic_version() == RNIC_VERSION);
 
-    /* Nothing is done with a port that is none. */
+    /* A port that is not initialised, or not of the algorithm, is refused, and so are bad arguments of init. */
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, &decision) == RNIC_NOT_READY);
     EXPECT(rnic_rp_dcqcn_init(NULL, sizeof port, &link, 0, 0) == RNIC_NULL);
     EXPECT(rnic_rp_dcqcn_init(&port, sizeof port, NULL, 0, 0) == RNIC_NULL);
@@ -49,7 +49,7 @@ int main(void)
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, &decision) == RNIC_OK);
     EXPECT(decision.rate == link.line_rate / 2 && decision.wake_in == 55000);
 
-    /* Bad arguments change nothing. */
+    /* A call with bad arguments is refused and does not change the flow. */
     const rnic_rp_dcqcn_flow before = flow;
     EXPECT(rnic_rp_dcqcn_on(NULL, &flow, &event, &decision) == RNIC_NULL);
     EXPECT(rnic_rp_dcqcn_on(&port, NULL, &event, &decision) == RNIC_NULL);
@@ -64,13 +64,13 @@ int main(void)
     EXPECT(memcmp(&flow, &before, sizeof flow) == 0);
     EXPECT(rnic_rp_dcqcn_count(&port, 0, &counter) == RNIC_OK && counter == 1);
 
-    /* A pause is a hold, whatever the algorithm. */
+    /* The rest of a pause is returned as the hold, under every algorithm. */
     event.kind = RNIC_WAKE;
     event.at.pause = 1234;
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, &decision) == RNIC_OK && decision.hold == 1234);
     event.at.pause = 0;
 
-    /* Parameters have names, units, bounds and text; their numbers are dense. */
+    /* Parameters have names, units, bounds and text; they are numbered from 0 without gaps. */
     rnic_param param;
     EXPECT(rnic_rp_dcqcn_param(RNIC_RP_DCQCN_RPG_TIME_RESET, &param) == RNIC_OK);
     EXPECT(is(param.name, "rpg_time_reset") && is(param.unit, "us") && param.text.length > 10);
@@ -83,7 +83,7 @@ int main(void)
     EXPECT(rnic_rp_dcqcn_get(&port, ids, &value) == RNIC_UNKNOWN_ID);
     EXPECT(rnic_rp_dcqcn_get(&port, 0, NULL) == RNIC_NULL);
 
-    /* All of a list of settings, or none. */
+    /* If one of a list of settings is refused, none of them is set. */
     const rnic_setting good[] = {{RNIC_RP_DCQCN_RPG_TIME_RESET, 100}, {RNIC_RP_DCQCN_RPG_AI_RATE, 7}};
     const rnic_setting wrong[] = {{RNIC_RP_DCQCN_RPG_TIME_RESET, 200}, {RNIC_RP_DCQCN_RPG_THRESHOLD, 32}};
     const rnic_setting none[] = {{RNIC_RP_DCQCN_RPG_TIME_RESET, 200}, {1000, 1}};
@@ -101,7 +101,7 @@ int main(void)
     event.of.cnp_body = NULL;
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, &decision) == RNIC_OK && decision.wake_in == 100000);
 
-    /* Counters have names and text, and every port has all of them. */
+    /* Counters have names and text, and a port has all of them. */
     rnic_counter info;
     uint32_t counters = 0;
     while (rnic_rp_counter(counters, &info) == RNIC_OK) {
@@ -115,7 +115,7 @@ int main(void)
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, &decision) == RNIC_OK);
     EXPECT(rnic_rp_dcqcn_count(&port, 4, &counter) == RNIC_OK && counter == 1);
 
-    /* An algorithm that lives on acknowledgements refuses what is none. */
+    /* An acknowledgement whose mark is not in the header is refused. */
     static rnic_rp_timely_tcd_port timely;
     rnic_rp_timely_tcd_flow delayed;
     EXPECT(rnic_rp_timely_tcd_init(&timely, sizeof timely, &link, 0, event.at.now) == RNIC_OK);
@@ -127,7 +127,7 @@ int main(void)
     event.of.ack.mark = 3;
     EXPECT(rnic_rp_timely_tcd_on(&timely, &delayed, &event, &decision) == RNIC_BAD_EVENT);
 
-    /* The receiver: one CNP for a marked packet, the next when 50 us have passed. */
+    /* The receiver sends a CNP for a marked packet, and the next one not before 50 us have passed. */
     static rnic_np_dcqcn_port np;
     rnic_np_dcqcn_flow peer;
     rnic_reply reply;
@@ -138,7 +138,7 @@ int main(void)
     EXPECT(rnic_np_dcqcn_on(&np, &peer, &arrival, &reply) == RNIC_OK && reply.cnp == 0);
     arrival.ecn = 3;
     EXPECT(rnic_np_dcqcn_on(&np, &peer, &arrival, &reply) == RNIC_OK && reply.cnp == 1);
-    EXPECT(rnic_np_dcqcn_on(&np, &peer, &arrival, &reply) == RNIC_OK && reply.cnp == 1); /* it did not go out */
+    EXPECT(rnic_np_dcqcn_on(&np, &peer, &arrival, &reply) == RNIC_OK && reply.cnp == 1); /* no CNP was sent so far */
     EXPECT(rnic_np_dcqcn_on_cnp_sent(&np, &peer, 1000) == RNIC_OK);
     arrival.now = 50999;
     EXPECT(rnic_np_dcqcn_on(&np, &peer, &arrival, &reply) == RNIC_OK && reply.cnp == 0);

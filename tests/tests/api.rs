@@ -1,11 +1,11 @@
-//! The public items of the library are those that the golden files record, see [`tests::api`].
+//! The public items of the library equal the golden files, see [`tests::api`].
 
 use std::collections::BTreeSet;
 use std::fs;
 use tests::api::{self, CRATES, Error};
 
 #[test]
-fn public_items_are_those_written_down() {
+fn public_items_equal_the_golden_files() {
     let mut differences = Vec::new();
     for (name, features) in CRATES {
         let items = match api::text(name, features) {
@@ -21,6 +21,6 @@ fn public_items_are_those_written_down() {
         differences.extend(kept.difference(&here).map(|item| format!("{name} lost    {item}")));
         differences.extend(here.difference(&kept).map(|item| format!("{name} gained  {item}")));
     }
-    let advice = "if that is meant, run cargo run -p tests --example api, and commit what it writes";
+    let advice = "if the change is intended, run cargo run -p tests --example api, and commit what it writes";
     assert!(differences.is_empty(), "{}\n{advice}", differences.join("\n"));
 }

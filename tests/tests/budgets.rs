@@ -1,5 +1,5 @@
-//! What an event may cost on Ibex small, from the engine's first instruction to the store that paces the flow (`step`),
-//! and to its return (`step_total`).
+//! Budgets in cycles for an event on Ibex small: from the engine's first instruction to the store that paces the flow (`step`),
+//! and to the engine's return (`step_total`).
 
 use cc_np::NotificationPoint;
 use cc_rp::{ReactionPoint, Signals};
@@ -42,7 +42,8 @@ fn the_sample_stays_within_its_budget() {
         for kind in ["sent", "cnp", "wake"] {
             let cycles = &report.core.as_ref().unwrap().cycles[kind];
             let (on, step) = (cycles.on.as_ref().unwrap(), cycles.step.as_ref().unwrap());
-            // `on` alone, not inlined, saves and restores up to twelve registers at 2 cycles each; call and return take 2 each.
+            // An `on` that is not inlined saves and restores up to twelve registers, 2 cycles for each save and each restore.
+            // Its call and its return take 2 cycles each.
             let call = 12 * (2 + 2) + 2 + 2;
             assert!(on.min >= 40 && on.median < step.median + call, "{preset}, {kind}: on {on}, step {step}");
         }
@@ -50,10 +51,10 @@ fn the_sample_stays_within_its_budget() {
 }
 
 #[test]
-fn whatever_is_overdue_stays_within_the_budget_of_one_overdue_step() {
-    // Under the vendor's preset a whole rate cut may be overdue, by less than one tick of the timer wheel. A wake that cuts may
-    // have to increase the rate by one step before that (61 cycles), and to let alpha decay up to five times (24 cycles each).
-    // The slowest CNP of random traffic is a switch's that names its flow by a remote queue pair number that is not known: its step
+fn an_event_with_an_overdue_rate_cut_stays_within_its_budget() {
+    // Under the vendor's preset a rate cut may be overdue by less than one tick of the timer wheel. A wake that makes up for it
+    // may first have to increase the rate by one step (61 cycles) and to let alpha decay up to five times (24 cycles each).
+    // The slowest CNP of random traffic comes from a switch and names its flow by an unknown remote queue pair number: its step
     // includes the look-up in the table of remote flows, 314 cycles.
     for (seed, preset, cnp, wake) in [(21, "paper", 440, 320), (22, "vendor", 462, 540)] {
         let report = play(
@@ -68,7 +69,7 @@ fn whatever_is_overdue_stays_within_the_budget_of_one_overdue_step() {
     }
 }
 
-/// A board whose one flow has been notified once, at this time.
+/// A board with one flow, which has received one CNP at this time.
 fn notified<R: ReactionPoint, N: NotificationPoint>(request: &Request, now: u64) -> Board<Ibex> {
     let chosen = ResolvedSettings::of::<R, N>(request).unwrap();
     let mut board = board(&firmware::image(None, R::NAME).unwrap(), &boot(&chosen), Pace::Lockstep).unwrap();
@@ -84,6 +85,7 @@ fn notified<R: ReactionPoint, N: NotificationPoint>(request: &Request, now: u64)
     board
 }
 
+/// Delivers a CNP for the flow.
 fn notify(board: &mut Board<Ibex>, now: u64) {
     let cnp = plain_cnp(0);
     let flags = Descriptor::ICRC_CHECKED;
@@ -120,8 +122,8 @@ fn worst_step(board: &Board<Ibex>) -> u64 {
     steps.flat_map(|(_, all)| all).copied().max().unwrap().into()
 }
 
-/// Overdue steps have different lengths, so that they are made up for one by one: most of them from the least rate, and with a
-/// small hyper step. 9,600 cycles were measured with the presets, 11,300 with the small step.
+/// The overdue steps of DCQCN+ have different lengths and are therefore caught up one by one. Their number is largest from the
+/// minimum rate and with a small hyper step: at most 9,600 cycles were measured with the presets, 11,300 with the small step.
 #[test]
 fn a_wake_of_dcqcn_plus_that_comes_most_of_a_second_late_takes_at_most_12000_cycles() {
     for (preset, sets) in [("paper", &[][..]), ("literal", &[]), ("paper", &["hyper_step=1000".to_owned()])] {

@@ -1,4 +1,4 @@
-//! The C header and its library: layouts of structs, behaviour, and which symbols a program links.
+//! The C header and its library: the layout of structs, the functions' behaviour, and the symbols that a program links.
 
 use rnic_cc::types::{
     Ack, Arrival, CounterInfo, Decision, Event, Link, Moment, Reply, Sent, Setting, Slot, Telemetry, Text,
@@ -12,7 +12,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Compiles with every warning an error. Returns the program, or `None` without a compiler.
+/// Compiles a program, with warnings as errors. Returns its path, or `None` if no compiler is installed.
 fn compile(source: &Path, folder: &Path, more: &[&Path]) -> Option<PathBuf> {
     let program = folder.join("program");
     let compiler = Command::new("cc")
@@ -45,7 +45,7 @@ macro_rules! layout {
 }
 
 #[test]
-fn structures_lie_in_c_as_they_do_in_rust() {
+fn structs_have_the_same_layout_in_c_and_rust() {
     let mut text = String::from("#include \"rnic_cc.h\"\nint main(void) { return 0; }\n");
     layout! { text,
         "rnic_text" = Text { data, length }
@@ -94,13 +94,16 @@ fn structures_lie_in_c_as_they_do_in_rust() {
 }
 
 #[test]
-fn the_header_is_what_the_algorithms_make_it() {
+fn the_header_equals_the_generator_s_output() {
     let kept = std::fs::read_to_string(hil_measure::header::path().unwrap()).unwrap();
-    assert!(kept == hil_measure::header::text(), "run hil check header, and commit what it writes");
+    assert!(
+        kept == hil_measure::header::text(),
+        "the header is outdated: run hil check header, and commit what it writes"
+    );
 }
 
 #[test]
-fn a_c_program_gets_what_the_header_promises() {
+fn a_c_program_gets_the_results_that_the_header_documents() {
     let library = hil_measure::library::build("x86_64-unknown-linux-gnu").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let source = root().join("tests/c/behaviour.c");
@@ -110,7 +113,7 @@ fn a_c_program_gets_what_the_header_promises() {
 }
 
 #[test]
-fn algorithms_that_nobody_calls_are_not_linked() {
+fn algorithms_that_are_not_called_are_not_linked() {
     let library = hil_measure::library::build("riscv32imc-unknown-none-elf").unwrap();
     let functions = hil_measure::library::functions();
     let chosen =
@@ -118,12 +121,12 @@ fn algorithms_that_nobody_calls_are_not_linked() {
     let swift = hil_measure::library::names(&library.link(&chosen("rnic_rp_swift_")).unwrap()).unwrap();
     assert!(swift.iter().any(|name| name.contains("cc_rp::swift")));
     for other in ["dcqcn", "hpcc", "powertcp", "timely", "rcc", "acc", "pfc", "cc_np"] {
-        // Where two algorithms have the same number of settings, the compiler keeps one of two equal accessors.
+        // If two algorithms have equally many settings, the compiler merges their equal accessors under one name.
         let shared = |name: &str| name.contains("core::params::Settings");
-        // Constants without a name are called by a hash, whose digits may spell the name of an algorithm (acc).
+        // The names of anonymous constants are hashes, whose digits may spell the name of an algorithm (acc).
         let unnamed = |name: &str| name.starts_with(".Lanon.");
-        let strangers: Vec<_> =
+        let unexpected: Vec<_> =
             swift.iter().filter(|name| name.contains(other) && !shared(name) && !unnamed(name)).collect();
-        assert!(strangers.is_empty(), "{other}: {strangers:?}");
+        assert!(unexpected.is_empty(), "{other}: {unexpected:?}");
     }
 }

@@ -1,11 +1,11 @@
-//! Firmware in C against the C library takes the decisions of the machines in Rust: on Ibex, and on QEMU's Cortex-M.
-//! Without the cross compilers, or QEMU, the tests check nothing and print so.
+//! Firmware in C that is linked with the C library takes the decisions of the machines in Rust: on Ibex, and on QEMU's
+//! Cortex-M. Without the cross compilers or QEMU the tests are skipped, with a message.
 
 use cc_rp::registry;
 use hil_measure::c_firmware::{Place, Play, RunResult};
 use hil_measure::library;
 
-/// Records of a trace: as many as a microbit's flash has room for.
+/// The number of records in a trace: as many as fit into a microbit's flash.
 const RECORDS: usize = 1_000;
 
 fn all_algorithms(place: Place) {

@@ -1,5 +1,5 @@
-//! Across a long link: the firmware of a NIC takes the frames that the firmware of an interconnect switch sends to a source,
-//! and changes the rate of the queue pair that they name, and of no other.
+//! Congestion control across a long link: the firmware of an interconnect switch sends frames to a flow's source. The firmware
+//! of the source's NIC changes the rate of the queue pair that these frames name, and of no other.
 
 use cc_core::table::{Fixed, Handle};
 use cc_core::wire::shim::IntShim;
@@ -22,15 +22,16 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// The queue towards the long link.
 const QUEUE: Queue = Queue { port: 1, class: 3 };
 
-/// Flows of one sender, by receiver and queue pair there: one number at two receivers, two at one, and one over IPv6.
+/// The flows of one sender: whether over IPv6, receiver, and the receiver's queue pair. One queue pair number occurs at two
+/// receivers, one receiver has two numbers, and one flow is over IPv6.
 const FLOWS: [(bool, u8, u32); 4] = [(false, 1, 0x11), (false, 2, 0x11), (false, 1, 0x12), (true, 1, 0x11)];
 
-/// Packets of a flow, one after the other.
+/// The number of packets that each flow sends.
 const PACKETS: u64 = 800;
-/// Nanoseconds between them: about the speed of the link.
+/// Nanoseconds between two packets, which then leave at about the speed of the link.
 const GAP: u64 = 340;
 
-/// The head of a packet from the sender to a receiver.
+/// The headers of a packet from the sender to a receiver.
 fn to(six: bool, receiver: u8) -> Frame<'static> {
     let addresses = if six {
         let host = |site, host: u8| Ipv6Addr::new(0xfd00, site, 0, 0, 0, 0, 0, host.into());
@@ -55,11 +56,12 @@ fn to(six: bool, receiver: u8) -> Frame<'static> {
     }
 }
 
-/// A data packet that leaves at this time, with the telemetry of a port that has been busy and of one with a long queue.
+/// A data packet that leaves at this time, with the telemetry of two ports that have sent without a gap. The second has a queue
+/// of 1 MB.
 fn data((six, receiver, qpn): (bool, u8, u32), now: u64, telemetry: bool) -> Vec<u8> {
     let mut int = IntStackBuilder::new(IntLayout::Wide, 7).with_room(2);
     for queue in [0, 1_000_000] {
-        // 100 Gb/s are 12.5 bytes in a nanosecond.
+        // Ports count what they have sent in units of 64 bytes; 100 Gb/s are 12.5 bytes per nanosecond.
         let sent = (now * 25 / 128) as u32;
         int.push(&Hop { mbps: 100_000, clock: now as u32, sent, queue, ..Hop::default() });
     }
@@ -68,13 +70,13 @@ fn data((six, receiver, qpn): (bool, u8, u32), now: u64, telemetry: bool) -> Vec
     Frame { shims, bth, payload: &[0; 4_096], ..to(six, receiver) }.to_vec::<TableCrc>().unwrap()
 }
 
-/// The first bytes of a frame: all that is passed to an image.
+/// The first bytes of a frame. An image receives no more than these.
 fn head(frame: &[u8]) -> &[u8] {
     &frame[..frame.len().min(256)]
 }
 
-/// A message of the switch at the other end of the long link: it requests 1 Gb/s.
-fn slowly() -> Vec<u8> {
+/// The rate message with which the switch at the other end of the long link requests 1 Gb/s.
+fn rate_request() -> Vec<u8> {
     let Frame { destination, source, tags, addresses, dscp, .. } = to(false, 1);
     let message = RateMessage { seq: 1, units: 1_000, ..RateMessage::default() };
     let mut buffer = vec![0; RateFrame::LONGEST];
@@ -108,9 +110,9 @@ impl Bench {
             });
             let handle = handle.unwrap();
             let frame = data(flow, 1, telemetry);
-            let shown =
+            let learn =
                 Descriptor { handle, wire_bytes: frame.len() as u32, ..Descriptor::at(DescriptorKind::LearnRemote, 1) };
-            nic.deliver(&shown, head(&frame)).unwrap();
+            nic.deliver(&learn, head(&frame)).unwrap();
             slots.push(Handle::from_bits(handle).index().into());
         }
         Self { switch, nic, slots }
@@ -123,7 +125,7 @@ impl Bench {
         assert!(!actions.iter().any(|(_, action)| matches!(action, Action::Frame(_))));
     }
 
-    /// A packet leaves for the long link: what the switch sends.
+    /// A packet leaves for the long link. Returns the frames that the switch then sends.
     fn leaves(&mut self, now: u64, frame: &[u8]) -> Vec<Vec<u8>> {
         let bytes = Bytes::new(frame.len() as u32);
         let event = SwitchEvent::Departure { bytes, ecn: Ecn::Ect0, queued: bytes, port_queued: bytes };
@@ -135,7 +137,7 @@ impl Bench {
     }
 
     /// A frame arrives at the NIC, whose firmware checks its ICRC. Returns the pacer stores that it causes.
-    fn notified(&mut self, now: u64, frame: &[u8]) -> Vec<PacerStore> {
+    fn notify(&mut self, now: u64, frame: &[u8]) -> Vec<PacerStore> {
         while self.nic.next_wake() <= now {
             self.nic.wake().unwrap();
         }
@@ -147,44 +149,45 @@ impl Bench {
             .collect()
     }
 
-    /// Lets one flow send after the other: each is slowed down by what the switch sends, and no other is meanwhile.
-    fn each_is_slowed_down_alone(mut self, telemetry: bool) {
+    /// Lets the flows send one after the other, and asserts that the switch's frames slow down the flow that is sending, and no
+    /// other.
+    fn assert_each_is_slowed_down_alone(mut self, telemetry: bool) {
         let mut now = 1_000;
         for (flow, slot) in FLOWS.into_iter().zip(self.slots.clone()) {
-            let (mut sent, mut told) = (0, Vec::new());
+            let (mut sent, mut stores) = (0, Vec::new());
             for _ in 0..PACKETS {
                 now += GAP;
                 for frame in self.leaves(now, &data(flow, now, telemetry)) {
                     sent += 1;
-                    told.extend(self.notified(now, &frame));
+                    stores.extend(self.notify(now, &frame));
                 }
             }
-            assert!(!told.is_empty(), "{flow:?}: {sent} frames change nothing");
-            assert!(told.iter().all(|store| store.index == slot), "{flow:?}, slot {slot}: {told:?}");
-            let slowest = told.iter().map(|store| store.rate).min().unwrap();
+            assert!(!stores.is_empty(), "{flow:?}: {sent} frames change no rate");
+            assert!(stores.iter().all(|store| store.index == slot), "{flow:?}, slot {slot}: {stores:?}");
+            let slowest = stores.iter().map(|store| store.rate).min().unwrap();
             assert!(slowest <= Rate::from_gbps(50).to_bits(), "{flow:?}: {slowest}");
         }
     }
 }
 
 #[test]
-fn a_direct_cnp_of_lscc_cuts_the_queue_pair_of_dcqcn_that_it_means() {
+fn a_direct_cnp_of_lscc_cuts_only_the_queue_pair_of_dcqcn_that_it_names() {
     let mut bench =
         Bench::new::<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn, cc_cp::lscc::rate_limiting::RateLimiting>(false);
-    bench.arrives(500, &slowly());
-    bench.each_is_slowed_down_alone(false);
+    bench.arrives(500, &rate_request());
+    bench.assert_each_is_slowed_down_alone(false);
 }
 
 #[test]
-fn a_direct_int_of_lscc_slows_the_queue_pair_of_hpcc_star_that_it_means() {
+fn a_direct_int_of_lscc_slows_only_the_queue_pair_of_hpcc_star_that_it_names() {
     let mut bench =
         Bench::new::<cc_rp::hpcc_star::HpccStar5, cc_np::echo::Echo, cc_cp::lscc::direct_int::DirectInt>(true);
-    bench.arrives(500, &slowly());
-    bench.each_is_slowed_down_alone(true);
+    bench.arrives(500, &rate_request());
+    bench.assert_each_is_slowed_down_alone(true);
 }
 
 #[test]
-fn a_switch_int_of_mlcc_slows_the_queue_pair_that_it_means() {
+fn a_switch_int_of_mlcc_slows_only_the_queue_pair_that_it_names() {
     let bench = Bench::new::<cc_rp::mlcc::Mlcc, cc_np::mlcc::Mlcc16, cc_cp::mlcc::near_source::NearSource>(true);
-    bench.each_is_slowed_down_alone(true);
+    bench.assert_each_is_slowed_down_alone(true);
 }

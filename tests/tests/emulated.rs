@@ -1,5 +1,5 @@
-//! The NIC program on the cores that QEMU emulates decides bit by bit as the library does, on random traffic. Without QEMU the
-//! tests check nothing and print so.
+//! The NIC program on the cores that QEMU emulates takes the library's decisions, to the bit, on random traffic. Without QEMU
+//! the tests are skipped, with a message.
 
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
@@ -18,7 +18,7 @@ use hil_replay::{Images, OnCore, Options, Report, boot, replay, report};
 use std::path::Path;
 use tests::sample;
 
-/// The machine of a name, if its emulator is there.
+/// The machine of this name, or `None` if its emulator is not installed.
 fn machine(name: &str) -> Option<Machine> {
     let machine = Machine::named(name).unwrap().unwrap();
     match machine.installed() {
@@ -42,7 +42,7 @@ fn assert_identical(report: &Report, what: &str) {
     assert_eq!(report.sizes.image.map(|image| image.qps), Some(report.sizes.native.qps), "{what}");
 }
 
-/// Random traffic with the signals that an algorithm takes.
+/// Replays random traffic with the signals that an algorithm uses.
 struct OnRandomTraffic(Machine);
 
 impl registry::Visitor for OnRandomTraffic {
@@ -88,9 +88,9 @@ fn on_rv64_all_algorithms_decide_as_the_library() {
     sample_and_random_traffic("qemu:riscv64-virt");
 }
 
-/// The library with one preset, the image with another.
+/// The library runs with one preset and the image with another, so that their decisions differ from the first CNP on.
 #[test]
-fn a_difference_is_found_where_it_begins() {
+fn the_report_shows_the_first_difference() {
     type Rp = cc_rp::dcqcn::Dcqcn;
     type Np = cc_np::dcqcn::Dcqcn;
     let Some(machine) = machine("qemu:mps2-an385") else { return };
@@ -117,7 +117,7 @@ fn a_difference_is_found_where_it_begins() {
 }
 
 #[test]
-fn an_image_that_cannot_do_it_says_so() {
+fn an_image_for_another_algorithm_or_core_is_refused() {
     let refused = |machine: Machine, algorithm: &str, image: &Path| {
         let options = options(machine, algorithm, Some(Images { image: image.into(), outlined_on: None }));
         format!("{:#}", replay(&options, &mut Source::open(&sample()).unwrap(), |_| {}).unwrap_err())

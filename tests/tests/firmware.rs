@@ -1,4 +1,4 @@
-//! The firmware image on the core model decides bit by bit as the library does, on random traffic.
+//! The firmware image on the core model takes the library's decisions, to the bit, on the sample and on random traffic.
 
 use cc_rp::Signals;
 use hil_algorithms::settings::{Request, ResolvedSettings};
@@ -32,7 +32,7 @@ fn play(options: &Options, capture: &[u8]) -> Report {
 }
 
 #[test]
-fn the_sample_is_decided_alike_and_its_cnps_are_those_that_were_captured() {
+fn image_and_library_take_equal_decisions_and_send_the_captured_cnps() {
     let run = || {
         let mut capture = Source::open(&sample()).unwrap();
         replay(&on_ibex("paper", Pace::Lockstep), &mut capture, |_| {}).unwrap()
@@ -50,7 +50,7 @@ fn the_sample_is_decided_alike_and_its_cnps_are_those_that_were_captured() {
 }
 
 #[test]
-fn a_timer_interrupt_at_any_moment_comes_to_one_order_of_event_and_wake() {
+fn a_timer_interrupt_at_any_moment_acts_as_a_wake_before_or_after_the_event() {
     let mut options = on_ibex("paper", Pace::Lockstep);
     options.only = vec!["10.0.0.1".parse().unwrap(), "10.0.0.9".parse().unwrap()];
     options.core.as_mut().unwrap().interrupts = true;
@@ -70,7 +70,7 @@ fn random_traffic_has_events_of_every_kind() {
     for kind in ["sent", "data", "cnp", "ack", "wake", "pause"] {
         assert!(report.core.as_ref().unwrap().cycles.contains_key(kind), "no {kind}");
     }
-    // The image of DCQCN, which uses neither, has one function for ACKs and NACKs; that of HPCC has two.
+    // DCQCN uses neither ACKs nor NACKs, and its image has one function for both; the image of HPCC has two.
     let hpcc = Options { algorithm: "hpcc".into(), ..on_ibex("draft", Pace::Lockstep) };
     let random = RandomTraffic { seed: 1, frames: 1_000, signals: Signals::INT }.capture();
     for kind in ["ack", "nack"] {
@@ -90,8 +90,8 @@ fn in_real_time_the_library_repeats_what_the_image_logged() {
     assert!(core.events > 1_000, "{} events", core.events);
 }
 
-/// The content of RAM before the image starts must not matter: here it is 0xa5 in every byte, not zero. Only the image is
-/// tested: safe Rust on the host cannot read uninitialized memory.
+/// The image must give the same results whatever RAM contains before it starts: here zeros in one run, and 0xa5 in every byte
+/// in the other. The library needs no such test, since safe Rust on the host cannot read uninitialized memory.
 #[test]
 fn memory_that_is_not_zero_at_the_start_changes_nothing_c17() {
     let image = firmware::image(None, "dcqcn").unwrap();

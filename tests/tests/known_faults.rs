@@ -1,5 +1,5 @@
-//! Faults that other implementations of congestion control shipped, by number: `tests/faults.md` describes each, and names a
-//! test for it. Most of these tests are beside the code; those that need several crates are here.
+//! Tests of faults that other implementations of congestion control shipped. `tests/faults.md` numbers and describes the faults
+//! and names a test for each. Most of these tests are beside the code; those that need several crates are here.
 
 use cc_core::params::{ParamError, Settings};
 use cc_core::table::{Fixed, Handle, SlotTable};
@@ -19,21 +19,21 @@ use std::fs;
 use std::path::Path;
 use tests::sample;
 
-/// The numbers with which a test's name ends: `C10` and `C14` of `cuts_end_c10_c14`.
+/// The fault numbers with which a test's name ends: `C10` and `C14` of `cuts_end_c10_c14`.
 fn numbers(name: &str) -> Vec<String> {
     let mut numbers: Vec<_> = name.rsplit('_').take_while(|word| is_number(word)).map(str::to_uppercase).collect();
     numbers.reverse();
     numbers
 }
 
-/// A letter from A to F and a number.
+/// Whether a word is a fault number: a letter from a to f and digits.
 fn is_number(word: &str) -> bool {
     let mut letters = word.chars();
     let number = letters.next().filter(|letter| ('a'..='f').contains(letter)).map(|_| letters.as_str());
     number.is_some_and(|number| !number.is_empty() && number.chars().all(|digit| digit.is_ascii_digit()))
 }
 
-/// The names of the tests in the tree's Rust files that end with numbers.
+/// Adds the names of the tests in the folder's Rust files that end with fault numbers.
 fn numbered_tests(folder: &Path, tests: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -50,7 +50,7 @@ fn numbered_tests(folder: &Path, tests: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_number_is_explained_and_has_a_test_of_its_name_or_a_reason_why_not() {
+fn every_fault_is_explained_and_has_a_test_or_a_reason_for_none() {
     let mut tests = BTreeSet::new();
     numbered_tests(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap(), &mut tests);
     let mut lines = BTreeMap::new();
@@ -75,7 +75,7 @@ fn every_number_is_explained_and_has_a_test_of_its_name_or_a_reason_why_not() {
 }
 
 #[test]
-fn numbers_are_read_off_the_names_of_tests() {
+fn fault_numbers_are_read_from_the_names_of_tests() {
     assert_eq!(numbers("cuts_end_c10_c14"), ["C10", "C14"]);
     assert_eq!(numbers("order_a1"), ["A1"]);
     assert_eq!(numbers("a_2_b"), [""; 0]);
@@ -89,7 +89,7 @@ fn at(nanos: u64) -> Instant {
     Instant::from_nanos(1_000_000 + nanos)
 }
 
-/// A few packets were acknowledged.
+/// The progress of an acknowledgement of a few packets.
 const PROGRESS: AckProgress = AckProgress { acked: Bytes::new(20_000), rtt: None };
 
 /// A rate limiter that keeps the last values of each slot.
@@ -114,7 +114,7 @@ fn flow<A: ReactionPoint>(engine: &mut RpEngine<A, 4, 8>, now: Instant, qpn: Opt
     handle
 }
 
-/// A plain CNP arrives for a local queue pair.
+/// A standard CNP arrives for a local queue pair.
 fn cnp<A: ReactionPoint>(
     engine: &mut RpEngine<A, 4, 8>,
     now: Instant,
@@ -127,7 +127,7 @@ fn cnp<A: ReactionPoint>(
 
 /// The algorithm is a type parameter of the engine: a driver with two algorithms keeps two engines.
 #[test]
-fn a_queue_pair_of_each_algorithm_keeps_it_whatever_datagrams_do_a21() {
+fn queue_pairs_keep_their_algorithm_beside_datagram_queue_pairs_a21() {
     let (mut one, mut other, mut quiet) = (Pacer::default(), Pacer::default(), Pacer::default());
     let mut dcqcn = RpEngine::<cc_rp::dcqcn::Dcqcn, 4, 8>::new(at(0), LINK, params::<cc_rp::dcqcn::Dcqcn>());
     let hpcc = || RpEngine::<cc_rp::hpcc::Hpcc5, 4, 8>::new(at(0), LINK, params::<cc_rp::hpcc::Hpcc5>());
@@ -146,7 +146,7 @@ fn a_queue_pair_of_each_algorithm_keeps_it_whatever_datagrams_do_a21() {
     assert_eq!(one.0[&ud[0].index()].0, Rate::from_gbps(50));
     assert_eq!(one.0[&five.index()], halved);
 
-    // HPCC ignores the CNP for QP 6, which is paced as in an engine of its own.
+    // HPCC ignores the CNP for QP 6, which is paced as the only flow of another engine.
     assert!(cnp(&mut hpcc, at(400), 6, &mut other).is_none());
     for nth in 1..5 {
         let (elapsed, psn) = (10_000 * nth, 10 + nth);
@@ -162,8 +162,8 @@ fn a_queue_pair_of_each_algorithm_keeps_it_whatever_datagrams_do_a21() {
     assert_eq!(one.0[&five.index()], halved);
 }
 
-/// An acknowledgement with the signals of every algorithm, this long after [`at`] zero, for a packet that was under way for 50
-/// us.
+/// An acknowledgement with the signals of every algorithm, `elapsed` nanoseconds after [`at`] zero, of a packet that was sent
+/// 50 us before.
 fn acknowledgement(psn: u32, qpn: u32, elapsed: u32, queue: u32) -> Vec<u8> {
     let int = IntStackBuilder::new(IntLayout::Wide, 1).with_room(IntShim::ROOM).with([hop(elapsed, queue)]);
     let echo = Stamp::from_bits(at(elapsed.into()).stamp().to_bits() - 50_000);
@@ -196,12 +196,12 @@ fn frame(shims: Shims<'_>, opcode: u8, psn: Psn, dest_qp: Qpn, ecn: Ecn, extensi
     frame.to_vec::<TableCrc>().unwrap()
 }
 
-/// The telemetry of a port of 100 Gb/s that has sent without a gap until this time.
+/// The telemetry of a port of 100 Gb/s that has sent without a gap for `elapsed` nanoseconds.
 fn hop(elapsed: u32, queue: u32) -> Hop {
     Hop { mbps: 100_000, flags: 0, clock: elapsed, sent: elapsed / 64 * 12, queue }
 }
 
-/// A transmit ring with room for one frame, which is dropped.
+/// A transmit ring with room for one frame. It drops every frame.
 struct Ring(Vec<u8>);
 
 impl TransmitRing for Ring {
@@ -240,9 +240,9 @@ impl registry::Visitor for Neighbour {
     }
 }
 
-/// Settings belong to an engine, and nothing is shared between two: there is no default to apply twice.
+/// An engine owns its settings and shares nothing with another, so that starting one cannot reset the settings of another.
 #[test]
-fn a_port_that_comes_up_again_leaves_a_configured_one_as_it_is_a23() {
+fn starting_an_engine_leaves_the_settings_of_another_unchanged_a23() {
     for entry in registry::ALL {
         registry::with(entry.name, Neighbour).unwrap();
     }
@@ -260,12 +260,12 @@ fn a_port_that_comes_up_again_leaves_a_configured_one_as_it_is_a23() {
         let rx = RxMeta::new(at(nanos).stamp(), Some(Qpn::new(8)));
         let (mut ring, headers) = (Ring(vec![0; 256]), HeaderCache::<Fixed<0>, 4>::ZEROED);
         let mut out = FrameOut::<_, _, TableCrc>::new(&mut ring, &headers);
-        let answer = port.arrival(at(nanos), &Roce::of(&marked).unwrap(), rx, &mut out);
-        assert_eq!(answer.cnp, cc_np::CnpOutcome::Sent, "as configured, without an interval");
+        let arrived = port.arrival(at(nanos), &Roce::of(&marked).unwrap(), rx, &mut out);
+        assert_eq!(arrived.cnp, cc_np::CnpOutcome::Sent, "the interval between CNPs was set to 0");
     }
 }
 
-/// Returns the series of decisions for one flow in a congestion that every signal reports.
+/// The series of decisions for one flow, during congestion that every signal reports.
 struct Congestion;
 
 impl registry::Visitor for Congestion {
@@ -315,13 +315,13 @@ impl registry::Visitor for Congestion {
 }
 
 #[test]
-fn each_algorithm_makes_something_else_of_the_same_congestion_and_reports_name_it_c26() {
+fn each_algorithm_decides_differently_in_the_same_congestion_and_is_named_in_the_report_c26() {
     let mut seen = BTreeMap::new();
     for entry in registry::ALL {
         let series = registry::with(entry.name, Congestion).unwrap();
         let other = seen.insert(series.clone(), entry.name);
-        assert_eq!(other, None, "{} decides as another", entry.name);
-        assert_eq!(series.iter().any(|&told| told != series[0]), entry.name != "pfc", "{}", entry.name);
+        assert_eq!(other, None, "{} decides as this other algorithm", entry.name);
+        assert_eq!(series.iter().any(|&decision| decision != series[0]), entry.name != "pfc", "{}", entry.name);
 
         let options = Options { algorithm: entry.name.into(), ..Options::default() };
         let report = replay(&options, &mut Source::open(&sample()).unwrap(), |_| {}).unwrap();
@@ -348,13 +348,13 @@ impl registry::Visitor for Table {
                     assert!(settings.set(index, value).is_err(), "{}: {}", A::NAME, field.name);
                 }
             }
-            assert_eq!(settings, preset.values, "{}: refused, and yet changed", A::NAME);
+            assert_eq!(settings, preset.values, "{}: a refused value changed the settings", A::NAME);
         }
     }
 }
 
-/// There are no writes of several settings by base and count: `check` takes or refuses a table as a whole. A write of a single
-/// setting beyond the table is refused, and changes nothing.
+/// The library has no write of several settings by base and count: `check` accepts or refuses a table as a whole. A write of a
+/// single setting beyond the table is refused and changes nothing.
 #[test]
 fn settings_beyond_the_table_or_out_of_range_are_refused_and_change_nothing_d7() {
     for entry in registry::ALL {
@@ -371,8 +371,8 @@ impl registry::Visitor for Reuse {
         let mut pacer = Pacer::default();
         let mut engine = RpEngine::<A, 4, 8>::new(at(0), LINK, params::<A>());
         let old = flow(&mut engine, at(0), Some(5), &mut pacer);
-        let virgin = *engine.state(old).unwrap();
-        // State from every signal, up to the end of the flow.
+        let initial = *engine.state(old).unwrap();
+        // Every signal changes the flow's state until the flow is closed.
         let mut late = Vec::new();
         for nth in 1..8 {
             let elapsed = 10_000 * nth;
@@ -382,7 +382,7 @@ impl registry::Visitor for Reuse {
             engine.ack(at(elapsed.into()), &Roce::of(&late).unwrap(), PROGRESS, &mut pacer);
         }
         if A::NAME != "pfc" {
-            assert_ne!(engine.state(old), Some(&virgin), "{} has learnt nothing", A::NAME);
+            assert_ne!(engine.state(old), Some(&initial), "{}: no signal changed the state", A::NAME);
         }
         assert!(engine.close(old));
 
@@ -398,34 +398,34 @@ impl registry::Visitor for Reuse {
         assert!(engine.step(now, old, &Event::Wake, &mut pacer).is_none(), "{}", A::NAME);
         assert_eq!(engine.state(new), untouched.state(fresh), "{}", A::NAME);
 
-        // The same queue pair number again: the new flow does not get the old one's state either.
+        // A new flow with the old queue pair number does not get the old one's state either.
         assert!(engine.close(new));
-        let heir = flow(&mut engine, now, Some(5), &mut pacer);
-        assert_eq!(engine.state(heir), untouched.state(fresh), "{}", A::NAME);
+        let reopened = flow(&mut engine, now, Some(5), &mut pacer);
+        assert_eq!(engine.state(reopened), untouched.state(fresh), "{}", A::NAME);
         let cx = Cx { now, link: &LINK, params: &params::<A>(), pause: Nanos::ZERO, clock_without_pauses: now.stamp() };
         let mut opened = A::open(&cx);
         opened.on(&cx, &Event::Wake);
-        assert_eq!(engine.state(heir), Some(&opened), "{}", A::NAME);
+        assert_eq!(engine.state(reopened), Some(&opened), "{}", A::NAME);
     }
 }
 
-/// The comparison covers every field, and there is no other state.
+/// The comparison covers every field of a flow's state, and an algorithm keeps no other state of a flow.
 #[test]
-fn a_flow_in_a_used_slot_begins_as_new_under_every_algorithm_f5() {
+fn a_flow_in_a_reused_slot_starts_with_new_state_under_every_algorithm_f5() {
     for entry in registry::ALL {
         registry::with(entry.name, Reuse).unwrap();
     }
 }
 
 #[test]
-fn a_full_table_refuses_one_more_a_million_times_and_takes_it_when_one_has_left_f7() {
+fn a_full_table_refuses_a_million_flows_and_takes_one_after_each_close_f7() {
     let mut table = SlotTable::<u32, 128, 256>::new();
     let mut handles: Vec<_> = (0..128).map(|value| table.open(value).unwrap()).collect();
-    for turn in 0..1_000_000_u32 {
-        assert_eq!(table.open(turn), Err(turn));
-        let at = turn as usize % 128;
+    for round in 0..1_000_000_u32 {
+        assert_eq!(table.open(round), Err(round));
+        let at = round as usize % 128;
         assert!(table.close(handles[at]).is_some() && table.get(handles[at]).is_none());
-        handles[at] = table.open(turn).unwrap();
-        assert_eq!((table.len(), table.get(handles[at])), (128, Some(&turn)));
+        handles[at] = table.open(round).unwrap();
+        assert_eq!((table.len(), table.get(handles[at])), (128, Some(&round)));
     }
 }

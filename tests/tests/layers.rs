@@ -1,5 +1,5 @@
-//! The layers of the project. Cargo ensures that crates do not import each other in circles; this test ensures that the modules
-//! of a crate do not either, and bounds the number of the harness's dependencies.
+//! The layers of the project. Cargo refuses crates that import each other in a circle; these tests refuse it of the top-level
+//! modules of a crate too, and bound the number of the harness's dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -32,7 +32,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// A file's code without comments, and without unit tests, which come last.
+/// A file's code without comments and unit tests. Unit tests come last in a file.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
     let text = text.split("#[cfg(test)]\nmod tests").next().unwrap();
@@ -65,7 +65,7 @@ fn paths(import: &str, prefix: &str, found: &mut Vec<String>) {
     }
 }
 
-/// A module's imports: whether each is re-exported, and its path.
+/// A module's imports: for each, whether it is re-exported, and its path.
 fn imports(code: &str) -> Vec<(bool, String)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("use ") {
@@ -91,14 +91,14 @@ fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
         parts.filter(|part| part != "mod").collect()
     };
     let all: BTreeSet<String> = sources.iter().map(|path| name(path)[0].clone()).collect();
-    // The re-exports of the crate's root, with the module that each comes from.
+    // The re-exports of the crate's root, by name, and the module of each.
     let root = fs::read_to_string(source.join("lib.rs")).map_or(String::new(), |_| code(&source.join("lib.rs")));
-    let mut given_on = BTreeMap::new();
+    let mut re_exports = BTreeMap::new();
     for (public, path) in imports(&root) {
         let path = path.trim_start_matches("crate::").trim_start_matches("self::").to_owned();
         let (first, last) = (path.split("::").next().unwrap_or_default(), path.rsplit("::").next().unwrap_or_default());
         if public && all.contains(first) {
-            given_on.insert(last.to_owned(), first.to_owned());
+            re_exports.insert(last.to_owned(), first.to_owned());
         }
     }
     let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -108,12 +108,12 @@ fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
         if ["lib", "main", "bin"].contains(&own.as_str()) || place.iter().any(|part| part == "tests") {
             continue;
         }
-        // In a top-level module, `super` is the crate.
+        // `super` of a top-level module is the crate; a module below needs one `super` more for each level.
         let up = "super::".repeat(place.len());
         for (_, import) in imports(&code(path)) {
             let inner = import.strip_prefix("crate::").or_else(|| import.strip_prefix(&up));
             let Some(first) = inner.and_then(|inner| inner.split("::").next()) else { continue };
-            let module = if all.contains(first) { Some(first.to_owned()) } else { given_on.get(first).cloned() };
+            let module = if all.contains(first) { Some(first.to_owned()) } else { re_exports.get(first).cloned() };
             let imported = graph.entry(own.clone()).or_default();
             imported.extend(module.filter(|module| *module != own));
         }
@@ -121,7 +121,7 @@ fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
     graph
 }
 
-/// Modules that import each other in a circle, if any do.
+/// A circle of modules that import each other, or `None` if there is none.
 fn circle(graph: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     fn from<'a>(
         module: &'a str,
@@ -156,7 +156,7 @@ fn modules_import_each_other_in_one_direction() {
 }
 
 #[test]
-fn a_circle_of_imports_is_seen() {
+fn circular_imports_are_found() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     write("lib.rs", "mod a;\nmod b;\nmod c;\npub use c::Gate;\n");
@@ -170,15 +170,15 @@ fn a_circle_of_imports_is_seen() {
 }
 
 #[test]
-fn the_default_build_of_the_harness_takes_few_crates_of_others() {
+fn the_default_build_of_the_harness_has_few_third_party_crates() {
     let arguments = ["tree", "--package", "hil", "--edges", "normal,build", "--prefix", "none", "--offline"];
     let tree = Command::new(env!("CARGO")).args(arguments).current_dir(root()).output().unwrap();
     assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
     let text = String::from_utf8(tree.stdout).unwrap();
     let names = text.lines().map(|line| line.split(" (").next().unwrap_or(line));
-    // Own packages are named with their folder.
+    // Cargo lists the project's own packages with their folder.
     let own: BTreeSet<&str> =
         text.lines().filter(|line| line.contains(" (/")).filter_map(|line| line.split(" (").next()).collect();
     let others: BTreeSet<&str> = names.filter(|name| !own.contains(name)).collect();
-    assert!((20..=MOST_CRATES).contains(&others.len()), "{} crates of others: {others:?}", others.len());
+    assert!((20..=MOST_CRATES).contains(&others.len()), "{} third-party crates: {others:?}", others.len());
 }

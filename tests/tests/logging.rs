@@ -1,4 +1,4 @@
-//! An image that logs makes the same decisions as one that does not, and its log lines agree with the report.
+//! An image with logging takes the same decisions as one without, and its log lines agree with the report.
 
 use cc_rp::dcqcn::Dcqcn as Rp;
 use hil_algorithms::settings::{Request, ResolvedSettings};
@@ -37,6 +37,7 @@ fn replayed(core: Design, log: Option<Log>) -> Report {
     replay(&options, &mut Source::open(&sample()).unwrap(), |_| {}).unwrap()
 }
 
+/// Replays the sample with an image that logs. Returns the report, and the log lines of each NIC.
 fn logged(core: Design) -> (Report, Lines) {
     let lines: Rc<RefCell<Lines>> = Rc::default();
     let kept = Rc::clone(&lines);
@@ -45,7 +46,8 @@ fn logged(core: Design) -> (Report, Lines) {
     (report, lines.take())
 }
 
-/// The report without cycles and memory, which an image that logs needs more of, and without the remark about cycles.
+/// The report without cycles and memory, of which an image that logs needs more, and without the findings, which mention
+/// cycles.
 fn decisions(report: &Report) -> Value {
     let mut report = serde_json::to_value(report).unwrap();
     let core = report["core"].as_object_mut().unwrap();
@@ -61,13 +63,13 @@ fn count(lines: &[Line], source: LogSource, text: impl Fn(&str) -> bool) -> u64 
 }
 
 #[test]
-fn logging_changes_no_decision_and_says_what_was_decided() {
+fn logging_changes_no_decision_and_its_lines_agree_with_the_report() {
     for core in [Design::Ibex, Design::Picorv32] {
         let (plain, (report, lines)) = (replayed(core, None), logged(core));
-        // Both equal the library event by event, and have the same results.
+        // The decisions of both images equal the library's event by event, and so do their reports.
         assert_eq!(decisions(&plain), decisions(&report));
         let (few, more) = (&plain.core.as_ref().unwrap().cycles, &report.core.as_ref().unwrap().cycles);
-        assert!(few["cnp"].frame.unwrap().median < more["cnp"].frame.unwrap().median, "to log takes its time");
+        assert!(few["cnp"].frame.unwrap().median < more["cnp"].frame.unwrap().median, "logging takes cycles");
 
         let info = LogSource::Image("info");
         for nic in &report.nics {
@@ -111,7 +113,7 @@ fn logging_changes_no_decision_and_says_what_was_decided() {
 }
 
 #[test]
-fn an_image_that_ships_has_nothing_of_it() {
+fn an_image_without_logging_has_no_symbol_of_defmt() {
     let plain = firmware::build("dcqcn", Kind::Inlining, Design::Ibex.dialect()).unwrap();
     let refused = Texts::read(&plain).err().unwrap().to_string();
     assert!(refused.contains("does not log"), "{refused}");
@@ -121,7 +123,7 @@ fn an_image_that_ships_has_nothing_of_it() {
 }
 
 #[test]
-fn what_finds_no_room_is_counted_and_what_was_there_stays_whole() {
+fn lines_without_room_in_the_ring_are_counted_and_earlier_ones_stay_intact() {
     let path = firmware::build("dcqcn", Kind::Logging, Design::Ibex.dialect()).unwrap();
     let (image, table) = (firmware::read(&path).unwrap(), Rc::new(Texts::read(&path).unwrap()));
     let chosen = ResolvedSettings::of::<Rp, Np>(&Request::default()).unwrap();
@@ -141,7 +143,7 @@ fn what_finds_no_room_is_counted_and_what_was_there_stays_whole() {
     let lines: Rc<RefCell<Vec<Line>>> = Rc::default();
     let kept = Rc::clone(&lines);
     let mut reader = log::Reader::new(table, &image, Box::new(move |line| kept.borrow_mut().push(line))).unwrap();
-    // The host has not read from the ring so far.
+    // The host has not read the ring so far.
     let core = nics[0].board_mut().core_mut();
     let mut written = [0; 4];
     core.peek(image.symbols["DEFMT_RING"], &mut written);

@@ -1,9 +1,9 @@
-//! The sample under `tests/data` is equal, byte by byte, to the output of the simulated fabric.
+//! The sample capture in `tests/data` equals the output of the simulated fabric, byte by byte.
 
 use std::process::Command;
 
 #[test]
-fn the_sample_is_made_by_the_command_that_its_documentation_names() {
+fn the_documented_command_makes_the_sample() {
     let folder = tempfile::tempdir().unwrap();
     let made = folder.path().join("incast.pcapng");
     let hil = Command::new(env!("CARGO"))

@@ -1,5 +1,5 @@
-//! Every stage of a switch as an image on the core model decides as the library does, under every preset; its cycles are those
-//! of the golden file.
+//! The image of every switch stage on the core model takes the library's actions under every preset, and its cycles equal the
+//! golden file.
 
 use hil_measure::cycles;
 use hil_measure::stage_cycles::{self, Run};
@@ -25,12 +25,12 @@ macro_rules! tests {
             }
 
             #[test]
-            fn image_and_library_act_alike() {
+            fn the_image_acts_as_the_library() {
                 super::assert_identical(runs());
             }
 
             #[test]
-            fn cycles_are_those_written_down() {
+            fn cycles_equal_the_golden_file() {
                 super::assert_cycles(stringify!($name), runs());
             }
         })+
@@ -54,12 +54,16 @@ fn assert_cycles(stage: &str, runs: &[Run]) {
     let found: String = runs.iter().map(Run::to_string).collect();
     let found: Vec<&str> = found.lines().collect();
     let differs = found.iter().zip(&golden).find(|(found, golden)| found != golden);
-    assert_eq!(differs, None, "found and written down: hil cycles --write, if that is meant");
-    assert_eq!(found.len(), golden.len(), "lines written down: hil cycles --write, if that is meant");
+    assert_eq!(differs, None, "found, and in the golden file: if the change is intended, run hil cycles --write");
+    assert_eq!(
+        found.len(),
+        golden.len(),
+        "lines in the golden file: if the change is intended, run hil cycles --write"
+    );
 }
 
 #[test]
-fn an_unknown_stage_is_told_by_name() {
+fn the_error_names_an_unknown_stage() {
     let error = stage_cycles::measure("rad").unwrap_err().to_string();
     assert!(error.starts_with("unknown stage rad"), "{error}");
 }

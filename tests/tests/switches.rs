@@ -1,5 +1,5 @@
-//! The frames that interconnect switches originate, on the core that receives them: the whole frames of the library's
-//! congestion points, with their ICRC checked by the firmware.
+//! The frames that interconnect switches originate, and the NIC firmware that receives them. The library's congestion points
+//! make the frames; the firmware on the core model checks their ICRC and changes the rate of the flow that they name.
 
 use cc_core::table::Heap;
 use cc_core::wire::shim::{self, IntShim};
@@ -20,10 +20,11 @@ use programs::descriptor::{Descriptor, DescriptorKind};
 use programs::switch_ring::{self, Room};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The port of the long link.
+/// The long link.
 const LINK: Link = Link { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_064), base_rtt: Nanos::new(2_000_000) };
 
-/// A board with a flow for each of these packets, in slots 0, 1 and so on.
+/// A board with one flow for each of these packets, in slots 0, 1 and so on. It has learnt the flow's remote end from the
+/// packet.
 fn sender<A: ReactionPoint, N: NotificationPoint>(flows: &[Vec<u8>]) -> Board<Ibex> {
     let chosen = ResolvedSettings::of::<A, N>(&Request::default()).unwrap();
     let mut board = board(&firmware::image(None, A::NAME).unwrap(), &boot(&chosen), Pace::Lockstep).unwrap();
@@ -33,8 +34,8 @@ fn sender<A: ReactionPoint, N: NotificationPoint>(flows: &[Vec<u8>]) -> Board<Ib
             .iter()
             .rev()
             .find_map(|(_, action)| if let Action::Log(log) = action { Some(log.index) } else { None });
-        let shown = Descriptor { handle: log.unwrap(), ..descriptor(DescriptorKind::LearnRemote, 0, flow) };
-        board.deliver(&shown, flow).unwrap();
+        let learn = Descriptor { handle: log.unwrap(), ..descriptor(DescriptorKind::LearnRemote, 0, flow) };
+        board.deliver(&learn, flow).unwrap();
     }
     board
 }
@@ -151,12 +152,13 @@ fn flows() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_direct_cnp_cuts_the_flow_that_it_means_on_the_core_of_dcqcn() {
+fn a_direct_cnp_cuts_only_the_flow_that_it_names_on_the_core_of_dcqcn() {
     let flows = flows();
     let mut board = sender::<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn>(&flows);
     let mut end = End::new("lscc_rate_limiting");
     end.grants(1_000);
-    // 2 MB leave, at a granted rate of 1 Gb/s. After that a packet of each flow causes a CNP, since no flow has had one.
+    // 2 MB leave, while the granted rate is 1 Gb/s: the pseudo queue is long. After that the next packet of each flow causes a
+    // CNP, since no flow has had one.
     for packet in 0..2_000 {
         assert_eq!(end.leaves(packet, &flows[0]), None);
     }
@@ -168,14 +170,14 @@ fn a_direct_cnp_cuts_the_flow_that_it_means_on_the_core_of_dcqcn() {
         *damaged.last_mut().unwrap() ^= 1;
         assert_eq!(arrives(&mut board, 60_000 + slot as u64, &damaged), []);
     }
-    let mut stranger = end.leaves(60_100, &data(false, 4, 17)).unwrap();
-    assert_eq!(arrives(&mut board, 60_100, &stranger), []);
-    stranger.truncate(40);
-    assert_eq!(arrives(&mut board, 60_101, &stranger), []);
+    let mut unknown = end.leaves(60_100, &data(false, 4, 17)).unwrap();
+    assert_eq!(arrives(&mut board, 60_100, &unknown), [], "a CNP for a flow that the board does not have");
+    unknown.truncate(40);
+    assert_eq!(arrives(&mut board, 60_101, &unknown), []);
 }
 
 #[test]
-fn a_direct_int_moves_the_window_of_the_flow_that_it_means_on_the_core_of_hpcc_star() {
+fn a_direct_int_paces_only_the_flow_that_it_names_on_the_core_of_hpcc_star() {
     let flows = flows();
     let mut board = sender::<cc_rp::hpcc_star::HpccStar5, cc_np::echo::Echo>(&flows);
     let mut end = End::new("lscc_direct_int");
@@ -188,7 +190,7 @@ fn a_direct_int_moves_the_window_of_the_flow_that_it_means_on_the_core_of_hpcc_s
             let length = packet.len();
             let leaf = Hop { mbps: 100_000, flags: 0, clock: now as u32, sent: 0, queue: 0 };
             shim::push_into(&mut packet, length, shim::PORT, &leaf).unwrap();
-            // Far more than leaves at 10 Gb/s in 10 us.
+            // More than 50 kB; at 10 Gb/s only 12.5 kB leave in 10 us.
             for _ in 0..50 {
                 end.leaves(now, flow);
             }
@@ -197,13 +199,13 @@ fn a_direct_int_moves_the_window_of_the_flow_that_it_means_on_the_core_of_hpcc_s
             let paced = arrives(&mut board, next, &direct);
             let &[(index, rate)] = &paced[..] else { panic!("{paced:?}") };
             assert_eq!(index, slot as u32);
-            assert_eq!(rate < line, round == 1, "the first is remembered, the second measured: {rate:?}");
+            assert_eq!(rate < line, round == 1, "the second direct INT is compared with the first: {rate:?}");
         }
     }
 }
 
 #[test]
-fn a_switch_int_slows_the_flow_that_it_means_on_the_core_of_mlcc() {
+fn a_switch_int_slows_only_the_flow_that_it_names_on_the_core_of_mlcc() {
     let flows = flows();
     let mut board = sender::<cc_rp::mlcc::Mlcc, cc_np::mlcc::Mlcc16>(&flows);
     let mut end = End::new("mlcc_near_source");
@@ -212,17 +214,19 @@ fn a_switch_int_slows_the_flow_that_it_means_on_the_core_of_mlcc() {
             let now = 20_000 * slot as u64 + 8_000 * round;
             let mut packet = flow.clone();
             let length = packet.len();
-            // A full link of 100 Gb/s with a queue.
+            // A full link of 100 Gb/s with a queue of 200 kB.
             let leaf = Hop { mbps: 100_000, flags: 0, clock: now as u32, sent: 1_562 * round as u32, queue: 200_000 };
             shim::push_into(&mut packet, length, shim::PORT, &leaf).unwrap();
             let switch_int = end.leaves(now, &packet).unwrap();
             let paced = arrives(&mut board, now, &switch_int);
             match round {
-                0 => assert!(paced.iter().all(|&(_, rate)| rate == Rate::from_gbps(100)), "remembered: {paced:?}"),
+                // The sender computes a rate from the difference between two records; after the first it only remembers that
+                // one.
+                0 => assert!(paced.iter().all(|&(_, rate)| rate == Rate::from_gbps(100)), "{paced:?}"),
                 _ => {
                     let &[(index, rate)] = &paced[..] else { panic!("{paced:?}") };
                     assert_eq!(index, slot as u32);
-                    assert!(rate < Rate::from_gbps(60), "twice what the link carries: {rate:?}");
+                    assert!(rate < Rate::from_gbps(60), "the link's load is twice its speed: {rate:?}");
                 }
             }
             let mut damaged = switch_int.clone();
@@ -230,6 +234,6 @@ fn a_switch_int_slows_the_flow_that_it_means_on_the_core_of_mlcc() {
             assert_eq!(arrives(&mut board, now, &damaged), []);
         }
     }
-    let stranger = end.leaves(200_000, &data(false, 4, 17));
-    assert!(stranger.is_none_or(|frame| arrives(&mut board, 200_000, &frame).is_empty()));
+    let unknown = end.leaves(200_000, &data(false, 4, 17));
+    assert!(unknown.is_none_or(|frame| arrives(&mut board, 200_000, &frame).is_empty()));
 }

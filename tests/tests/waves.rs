@@ -1,4 +1,4 @@
-//! The waveform of a replay, read back: it agrees with the report, and with the code of the image.
+//! The waveform file of a replay, when read back, agrees with the report and with the code of the image.
 
 use hil_algorithms::settings::Request;
 use hil_capture::Source;
@@ -46,7 +46,7 @@ fn read(path: &Path) -> BTreeMap<String, Vec<Change>> {
     for command in parser {
         let (code, value) = match command.unwrap() {
             Command::Timestamp(time) => {
-                assert!(now < Some(time), "time stands or runs back at {time}");
+                assert!(now < Some(time), "time stops or runs back at {time}");
                 now = Some(time);
                 continue;
             }
@@ -66,7 +66,8 @@ fn number(bits: &Vector) -> f64 {
     bits.iter().fold(0_u64, |number, bit| number << 1 | u64::from(bit == Value::V1)) as f64
 }
 
-/// The sample for two of its NICs, a sender and the receiver, on a core that is recorded. Alpha begins at one half.
+/// Options for a replay of the sample, with a waveform, for two of its NICs: a sender and the receiver. Alpha begins at one
+/// half.
 fn options(path: &Path, core: Design, pace: Pace, hz: u64) -> Options {
     let sets = vec!["initial_alpha_value=512".into()];
     Options {
@@ -79,6 +80,7 @@ fn options(path: &Path, core: Design, pace: Pace, hz: u64) -> Options {
     }
 }
 
+/// Replays the sample. Returns the report and the waveform's changes.
 fn recorded(path: &Path, core: Design, pace: Pace, hz: u64) -> (Report, BTreeMap<String, Vec<Change>>) {
     let options = options(path, core, pace, hz);
     let report = replay(&options, &mut Source::open(&sample()).unwrap(), |_| {}).unwrap();
@@ -86,18 +88,19 @@ fn recorded(path: &Path, core: Design, pace: Pace, hz: u64) -> (Report, BTreeMap
     (report, read(path))
 }
 
-fn count(changes: &[Change], wanted: &str, value: f64) -> u64 {
-    changes.iter().filter(|(_, name, is)| name == wanted && *is == value).count() as u64
+/// How often a variable changes to this value.
+fn count(changes: &[Change], variable: &str, value: f64) -> u64 {
+    changes.iter().filter(|(_, name, is)| name == variable && *is == value).count() as u64
 }
 
 #[test]
-fn a_wave_in_lockstep_says_what_the_report_says() {
+fn a_waveform_in_lockstep_agrees_with_the_report() {
     for core in [Design::Ibex, Design::Picorv32] {
-        says_what_the_report_says(core);
+        assert_agrees_with_the_report(core);
     }
 }
 
-fn says_what_the_report_says(core: Design) {
+fn assert_agrees_with_the_report(core: Design) {
     let folder = tempfile::tempdir().unwrap();
     let (report, waves) = recorded(&folder.path().join("sample.vcd"), core, Pace::Lockstep, 200_000_000);
     assert_eq!(waves.keys().collect::<Vec<_>>(), ["nic_10_0_0_1", "nic_10_0_0_9"]);
@@ -115,7 +118,7 @@ fn says_what_the_report_says(core: Design) {
         assert_eq!(count(changes, "busy_pin", 1.0), all - wakes);
         (events, handled) = (events + all, handled + nic.rp["rp_cnp_handled"]);
 
-        // A cycle takes 5 ns, counted from the start of the work on an event.
+        // A cycle takes 5 ns. Cycles are counted from the time at which the core begins to handle an event.
         let mut begun = 0;
         for (time, name, value) in changes {
             match name.as_str() {
@@ -143,10 +146,10 @@ fn says_what_the_report_says(core: Design) {
             "slot_0.alpha" => alphas.push(*value),
             _ => {}
         }
-        assert!(clock * 1_000 <= *time, "the event of {clock} ns was handled before, at {time} ps");
+        assert!(clock * 1_000 <= *time, "the event of {clock} ns was handled too early, at {time} ps");
     }
     assert_eq!(points, rates.points);
-    // CNPs come too fast for alpha to decay in between: each multiplies 1 - alpha by 255/256.
+    // CNPs follow each other too fast for alpha to decay in between: each multiplies 1 - alpha by 255/256.
     let lacks = (0..=report.nics[0].rp["rp_cnp_handled"]).map(|count| 0.5 * (255.0_f64 / 256.0).powi(count as i32));
     let expected: Vec<_> = lacks.map(|lacks| 1.0 - lacks).collect();
     assert_eq!(alphas.len(), expected.len());
@@ -154,7 +157,7 @@ fn says_what_the_report_says(core: Design) {
 }
 
 #[test]
-fn a_wave_in_real_time_goes_by_the_clock() {
+fn a_waveform_in_real_time_follows_the_clock() {
     let hz = 1_000_000_000;
     let folder = tempfile::tempdir().unwrap();
     let (report, waves) = recorded(&folder.path().join("sample.vcd"), Design::Ibex, Pace::Real { hz }, hz);
@@ -163,19 +166,21 @@ fn a_wave_in_real_time_goes_by_the_clock() {
     assert_eq!(count(changes, "timer_pin", 1.0), count(changes, "events.wake", 1.0));
     let clocks = changes.iter().filter(|(_, name, _)| name == "clock_ns");
     let late: Vec<_> = clocks.map(|(time, _, clock)| time / 1_000 - *clock as u64).collect();
-    // From the reading of the clock to the first decision, at a cycle for each nanosecond.
+    // The waveform has the clock value at an event's first decision, which comes less than 10,000 cycles of 1 ns after the
+    // image read that value.
     assert!(late.len() > 100 && late.iter().all(|&late| late < 10_000), "{:?}", late.iter().max());
 }
 
-/// The waveform of a core that traps shows where it trapped.
+/// An image that traps ends the replay with an error; the waveform is written, and shows the address at which the core trapped.
 #[test]
-fn an_image_that_misbehaves_leaves_its_wave() {
+fn the_waveform_of_an_image_that_traps_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let (image, wave) = (folder.path().join("image.elf"), folder.path().join("wave.vcd"));
     let good = firmware::build("dcqcn", Kind::Inlining, Design::Ibex.dialect()).unwrap();
     let symbols = firmware::read(&good).unwrap().symbols;
     let handler = symbols["timer_entry"];
-    // The first program header is that of the code: its offset in the file, and its address. Zero is an illegal instruction.
+    // The first instruction of the timer's handler is replaced by zero, which is illegal. The ELF file's first program header
+    // describes the code: its offset in the file at byte 4, and its address at byte 8.
     let mut bytes = std::fs::read(good).unwrap();
     let word = |at: u32| u32::from_le_bytes(bytes[at as usize..][..4].try_into().unwrap());
     let header = word(28);
@@ -185,12 +190,12 @@ fn an_image_that_misbehaves_leaves_its_wave() {
     let mut options = options(&wave, Design::Ibex, Pace::Lockstep, 1_000_000_000);
     options.core.as_mut().unwrap().firmware = Some(Images { image, outlined_on: None });
     let error = replay(&options, &mut Source::open(&sample()).unwrap(), |_| {}).unwrap_err();
-    // mcause of an illegal instruction is 2.
+    // The image ends with 256 + mcause, which is 2 for an illegal instruction.
     assert!(format!("{error:#}").contains("the image ended with code 258"), "{error:#}");
     let interrupted = read(&wave).remove("nic_10_0_0_1").unwrap();
     let taken = interrupted.iter().position(|(_, name, value)| name == "interrupt" && *value == 1.0).unwrap();
     let after = interrupted[taken..].iter().filter(|(_, name, _)| name == "pc").map(|(.., pc)| *pc as u32);
-    // The timer's vector, then the exception vector, then its handler.
+    // The core executes the timer's vector, then the vector of exceptions, then their handler.
     let vectors = symbols["vectors"];
     assert_eq!(after.take(3).collect::<Vec<_>>(), [vectors + 4 * 7, vectors, symbols["unexpected"]]);
 }
