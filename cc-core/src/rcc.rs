@@ -134,9 +134,9 @@ crate::zeroed! {
 }
 
 impl LawParams {
-    /// `delta` and `eta` are in millionths, `eta` at most 1 000 000. [`youth`](Self::youth) is set to two rounds, for a law
-    /// that runs beside the counter of rounds: a flow's first packet may arrive anywhere in a round, and B_R of the next whole
-    /// round is needed.
+    /// `delta` and `eta` are in millionths, `eta` at most 1 000 000. [`youth`](Self::youth) is set to two rounds, for a law at
+    /// the receiver, where the rounds are counted: a flow's first packet may arrive anywhere in a round, and B_R of the next
+    /// whole round is needed.
     #[expect(clippy::cast_possible_truncation, reason = "a share of 16 bits")]
     pub const fn new(
         round: Nanos,

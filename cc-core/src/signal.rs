@@ -107,8 +107,9 @@ impl CnpBody {
         self.names_remote_qpn || matches!(self.kind, CnpKind::Direct | CnpKind::SwitchInt | CnpKind::DirectInt)
     }
 
-    /// The body as the flow's machine sees it, without the name of the flow. A direct CNP becomes a standard one: a switch
-    /// keeps no CNP count for a flow, so its CNPs must not be compared with the receiver's count and dropped as stale.
+    /// The body that is passed to the flow's machine, without the name of the flow. A direct CNP becomes a standard one: a
+    /// switch has no CNP count for a flow, so that its CNPs must not be compared with the receiver's count and discarded as
+    /// old.
     pub const fn with_local_name(self) -> CnpBodyKind {
         match self.kind {
             CnpKind::Direct => CnpBodyKind::Standard,

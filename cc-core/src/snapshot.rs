@@ -2,8 +2,8 @@
 //! resume a run, or plot the causes of a decision. No firmware image contains any of it.
 //!
 //! State is packed to save SRAM; a snapshot is not. It has one public field for each quantity, in its unit, and one `bool` for
-//! each flag. Every snapshot is a legal state: a value beyond the range of a field is cut as its documentation says, and
-//! no state makes a machine panic. A snapshot that no run reaches can lead to decisions beyond the machine's limits.
+//! each flag. Every snapshot is a valid state: a value beyond the range of a field is limited as documented at the field, and
+//! no state causes a panic. A snapshot that no run reaches can lead to decisions beyond the machine's limits.
 //!
 //! A snapshot can be written as 32-bit words, to a log or to memory. Every sequence of words is a valid snapshot.
 

@@ -1,4 +1,4 @@
-//! Quantities with units. The only file that touches raw bits.
+//! Quantities with units. Only this file computes with their raw bits.
 //!
 //! | type | representation | unit, range |
 //! | --- | --- | --- |
@@ -10,7 +10,7 @@
 //! | [`Stamp`] | `u32` | the low half of an [`Instant`]; what state stores |
 //! | [`Psn`], [`Qpn`] | 24 bits | packet sequence number, queue pair number |
 //!
-//! Every operation saturates or names its wrap; every operation that rounds says which way.
+//! An operation saturates, unless its name says that it wraps; an operation that rounds documents the direction.
 
 use crate::Zeroed;
 use crate::math::{Reciprocal, div_bitwise};

@@ -283,7 +283,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
     pub fn arrival(&mut self, now: Instant, roce: &Roce<'_>, rx: RxMeta, tx: &mut impl Transmit) -> ArrivalOutcome {
         let receiver_hold = if rx.arrived.is_due(now.stamp()) { now.stamp().since(rx.arrived) } else { Nanos::ZERO };
         let now = self.common.clock.advance_outlined(now);
-        let (outcome, counted) = self.answer(now, roce, rx, receiver_hold, tx);
+        let (outcome, counted) = self.process(now, roce, rx, receiver_hold, tx);
         self.sweep(now);
         // Last, in one place for all outcomes of the packet.
         if let Some(count) = counted {
@@ -294,7 +294,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
 
     /// Processes a frame. Returns the outcome, and the counter to increment for its mark or CNP.
     #[inline]
-    fn answer(
+    fn process(
         &mut self,
         now: Instant,
         roce: &Roce<'_>,
@@ -549,14 +549,14 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         let now = cx.now.stamp();
         bucket.advance(now);
         Flows::sweep(&mut self.shared_record, &cx, shared);
-        let mut owed = self.next_sweep;
+        let mut required_by = self.next_sweep;
         let sets = self.flows.sets();
         for _ in 0..sets {
-            owed = owed.after(Nanos::new(1_000_000_000_u32.wrapping_shr(sets.trailing_zeros())));
+            required_by = required_by.after(Nanos::new(1_000_000_000_u32.wrapping_shr(sets.trailing_zeros())));
             let visit = Self::SWEEP_PERIOD.get().wrapping_shr(sets.trailing_zeros());
             self.next_sweep = self.next_sweep.after(Nanos::new(visit));
             self.flows.sweep(&cx, shared);
-            if !owed.is_due(now) {
+            if !required_by.is_due(now) {
                 break;
             }
         }

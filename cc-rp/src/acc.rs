@@ -49,7 +49,7 @@ use parameters::LONGEST_HALT;
 pub enum Mode {
     /// Acknowledgements without marks.
     Uncongested,
-    /// Acknowledgements of packets that met congestion.
+    /// Acknowledgements of packets that were marked for congestion.
     Congested,
     /// No acknowledgement of packets sent since the flow was found congested, or a halt.
     Drain,

@@ -61,8 +61,8 @@ pub struct Dcqcn {
     current: Rate,
     /// R_T, the rate that recovery leads to.
     target: Rate,
-    /// Restarted: 2^31 is one. Sampled: as many bits as the setting says, 10 to 20; above them the tick, counted from
-    /// `alpha_at`, before which a notification came, or zero.
+    /// Restarted: 2^31 is one. Sampled: 10 to 20 bits, the setting `alpha_bits`; above them the tick, counted from `alpha_at`,
+    /// before which a notification came, or zero.
     alpha: u32,
     /// Restarted: when alpha was last raised. Sampled: its last tick.
     alpha_at: Stamp,

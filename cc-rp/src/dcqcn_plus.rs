@@ -1,23 +1,24 @@
 //! DCQCN+ at the sender.
 //!
-//! Yixiao Gao et al., "DCQCN+: Taming Large-scale Incast Congestion in RDMA over Ethernet Networks", ICNP 2018, section
-//! IV-B3, whose equation numbers stand beside the code.
+//! Yixiao Gao et al., "DCQCN+: Taming Large-scale Incast Congestion in RDMA over Ethernet Networks", ICNP 2018, section IV-B3,
+//! whose equation numbers are used here.
 //!
-//! The receiver's NIC sends CNPs to its flows round-robin, and writes into each CNP how long a round takes (tau). A
-//! sender waits for longer than tau, and for longer than its own rate needs for a packet, before it raises the rate,
-//! so that a CNP for a flow that must slow down arrives first. Steps follow the flow's rate, not a constant, so that their
-//! sum does not grow with the number of flows. There is no byte counter.
+//! The receiver's NIC sends CNPs to its flows in round-robin order, and writes the time of a round (tau) into each CNP. A
+//! sender waits for longer than tau, and for longer than its own rate needs for a packet, before it raises the rate, so that a
+//! CNP for a flow that must slow down arrives first. Steps follow the flow's rate, not a constant, so that their sum does not
+//! grow with the number of flows. There is no byte counter.
 //!
 //! Choices where the paper is silent or contradicts itself:
 //! - (16) and (17) are evaluated whenever a period begins, with the rate of that moment, and the fixed periods for a
 //!   short tau are not below lambda M / R_C either: a rate that has grown would otherwise keep waiting for the packet
 //!   time of the rate that it was cut to. `timers` = `cut_only` follows the text;
-//! - M is 1000 bytes, as V-D uses it, and R_min a share of the line rate;
+//! - M is 1000 bytes, as in V-D, and R_min a share of the line rate;
 //! - S = F and S = 4F are additive increase, and an increase is never less than a raw step (477 b/s);
 //! - g, the first alpha, and the periods for a short tau are DCQCN's. A flow whose R_C has come to the line rate is released
 //!   and its state discarded: at its next notification R_C is the line rate and alpha the first one;
 //! - a CNP without tau leaves it unchanged;
-//! - where both timers expire together, alpha goes first; whatever is due at the very instant of a CNP goes before it;
+//! - if both timers expire at the same time, alpha is updated first; expiries that are due at the time of a CNP are processed
+//!   before it;
 //! - VI-E checks for a pause when the rate timer expires, because its timers cannot be paused. Here the timer stands still
 //!   during a pause, which VI-E calls the reasonable choice, and which does not depend on a punctual wake. Alpha decays on the
 //!   same clock. Its decay during pauses (`alpha_in_pause` = `fades`) is applied when the next notification reads it, with

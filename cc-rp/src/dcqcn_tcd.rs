@@ -1,9 +1,10 @@
 //! DCQCN with ternary marks at the sender.
 //!
-//! Yiran Zhang et al., "Congestion Detection in Lossless Networks" (TCD), SIGCOMM 2021, of which the authors' simulator
-//! was available and the text was not: Yi-ran/DCQCN-TCD, `qbb-net-device.cc`, `rpr_cnm_received`. Switches mark packets
-//! that met congestion differently from those that only waited for a pause, whose ports are undetermined; a CNP of kind
-//! [`Undetermined`](CnpKind::Undetermined) means that the receiver saw only marks of the latter kind.
+//! Yiran Zhang et al., "Congestion Detection in Lossless Networks" (TCD), SIGCOMM 2021. The source of this file is the authors'
+//! simulator, Yi-ran/DCQCN-TCD, `qbb-net-device.cc`, `rpr_cnm_received`; the text of the paper was not available. Switches mark
+//! packets that passed a congested port differently from those that passed an undetermined port, whose queue may have grown
+//! only because it was paused. A CNP of kind [`Undetermined`](CnpKind::Undetermined) means that the receiver got marks of the
+//! latter kind only.
 //!
 //! - A CNP for congestion, and everything else that is not listed here, is handled exactly as by [`dcqcn`].
 //! - An undetermined one does not cut, but restarts rate increase: R_T is set to R_C, the stages to 0, and rate timer, byte

@@ -121,7 +121,7 @@ fn count_rare(counter: &mut u64) {
     count(counter);
 }
 
-/// A flow as the slot table stores it. Beside this it takes a table entry and a timer, see [`RpEngineIn::QP_BYTES`].
+/// A flow as stored in the slot table. In addition a flow needs a table entry and a timer, see [`RpEngineIn::QP_BYTES`].
 #[derive(Clone, Copy)]
 struct Flow<A> {
     state: A,
@@ -130,7 +130,7 @@ struct Flow<A> {
     priority: u8,
 }
 
-/// PFC's pauses of the eight priorities.
+/// The PFC pauses of the eight priorities.
 #[derive(Clone, Copy)]
 struct Pauses {
     /// A bit for each priority that may be paused.
@@ -143,7 +143,7 @@ struct Pauses {
 struct Pause {
     /// When the present pause began, or was last renewed.
     since: Stamp,
-    /// When it runs out by itself.
+    /// When it ends unless it is renewed.
     until: Stamp,
     /// Total length of all pauses before it, in nanoseconds modulo 2^32.
     before: u32,

@@ -55,7 +55,7 @@ pub struct Ack<'a> {
     pub grant: Grant,
 }
 
-/// What the NIC's transport measures for an acknowledgement, beside its contents.
+/// What the NIC's transport measures for an acknowledgement, in addition to its contents.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct AckProgress {
@@ -116,7 +116,7 @@ impl Event<'_> {
     }
 }
 
-/// A set of signals: those that an algorithm decides by, beside its own timers.
+/// A set of signals: those from which an algorithm decides, in addition to its own timers.
 ///
 /// Engines read only these from a frame, and a replay can report that a capture has none of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -135,9 +135,9 @@ impl Signals {
     pub const INT: Self = Self(1 << 3);
     /// What RCC's receivers grant.
     pub const GRANT: Self = Self(1 << 4);
-    /// TCD's "undetermined" among the marks that CNPs or acknowledgements bring.
+    /// TCD's "undetermined" among the marks in CNPs or acknowledgements.
     pub const UNDETERMINED: Self = Self(1 << 5);
-    /// In-band telemetry that switches send back by themselves.
+    /// In-band telemetry that switches send back to the sender.
     pub const SWITCH_INT: Self = Self(1 << 6);
     /// The rate that MLCC's receivers advise.
     pub const ADVISED_RATE: Self = Self(1 << 7);

@@ -1,8 +1,8 @@
 //! HPCC at the sender.
 //!
-//! Yuliang Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, Algorithm 1, whose names stand beside the code.
-//! Each acknowledgement brings the telemetry of every switch on the path; the busiest link determines the window W, how much
-//! the flow may have in flight:
+//! Yuliang Li et al., "HPCC: High Precision Congestion Control", SIGCOMM 2019, Algorithm 1, whose names are used here. Each
+//! acknowledgement carries the telemetry of every switch on the path; the busiest link determines the window W, the number of
+//! bytes that the flow may have in flight:
 //!
 //! ```text
 //! u  = min(qlen, L.qlen) / (B T) + (txBytes - L.txBytes) / (dt B)     of the hop where it is largest, tau = dt there

@@ -1,4 +1,4 @@
-//! HPCC* at the sender: HPCC from end to end, and beside it a second loop to the interconnect switch.
+//! HPCC* at the sender: HPCC from end to end, and a second loop to the interconnect switch.
 //!
 //! M. Long et al., "LSCC: Link-Segmented Congestion Control for RDMA in Cross-Datacenter Networks", section III-D.
 //! Acknowledgements carry the telemetry of the remote datacentre only. The interconnect switch of the sender returns at once
@@ -321,16 +321,16 @@ impl<const HOPS: usize> HpccStar<HOPS> {
             }
             return;
         }
-        let (gone, whole) = (psn.since(self.from), self.to.since(self.from));
-        if gone >= whole {
+        let (passed_packets, whole) = (psn.since(self.from), self.to.since(self.from));
+        if passed_packets >= whole {
             self.count_from(psn, sent);
             self.flags |= PASSED;
             return;
         }
         // Both are at most 2^22, see `count_from`, and N is below 2^8, so that the products fit 32 bits.
         let next = u32::from(self.mark).wrapping_add(1);
-        if gone.wrapping_mul(p.marks.into()) >= whole.wrapping_mul(next) {
-            let passed = gone.wrapping_mul(p.marks.into()).checked_div(whole).unwrap_or(next);
+        if passed_packets.wrapping_mul(p.marks.into()) >= whole.wrapping_mul(next) {
+            let passed = passed_packets.wrapping_mul(p.marks.into()).checked_div(whole).unwrap_or(next);
             self.mark = u8::try_from(passed).unwrap_or(u8::MAX);
             self.flags |= PASSED;
         }

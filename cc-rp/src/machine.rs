@@ -1,4 +1,4 @@
-//! The trait of a reaction point: an event goes in, a decision comes out.
+//! The trait of a reaction point: it processes an event and returns a decision.
 
 use crate::{Decision, Event, EventSet, Signals};
 use cc_core::params::{ParamError, Settings};

@@ -248,7 +248,7 @@ impl Mlcc {
         self.advised_rate
     }
 
-    /// The R_DQM that an acknowledgement brings, if it is to be used.
+    /// The R_DQM of an acknowledgement, if it is to be used.
     #[inline(always)]
     fn takes(&mut self, ack: &Ack<'_>) -> Option<Rate> {
         let Grant::Mlcc { advised_rate, .. } = ack.grant else { return None };

@@ -1,12 +1,12 @@
 //! Swift at the sender.
 //!
 //! Gautam Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the Datacenter", SIGCOMM 2020,
-//! algorithm 1 and 3.1 to 3.4; the endpoint window is that of Falcon, as its simulator Isekai has it.
+//! algorithm 1 and 3.1 to 3.4; the endpoint window is that of Falcon, by its simulator Isekai.
 //!
-//! An acknowledgement brings the delay of the fabric: the round-trip time less what the receiver held. While it is below
-//! the target the fabric window gains `ai` packets a round-trip time, below one packet `ai` for each packet
-//! acknowledged. From the target on it loses `beta (delay - target) / delay` of itself, at most `max_mdf` and at most
-//! once a round-trip time. The target is higher for paths of more hops, and for smaller windows:
+//! An acknowledgement gives the delay of the fabric: the round-trip time less the time that the receiver held the packet. While
+//! it is below the target the fabric window gains `ai` packets a round-trip time, below one packet `ai` for each packet
+//! acknowledged. From the target on it loses `beta (delay - target) / delay` of itself, at most `max_mdf` and at most once a
+//! round-trip time. The target is higher for paths of more hops, and for smaller windows:
 //!
 //! `target = base + hops h + clamp(fs_a / sqrt(window) + fs_b, 0, fs_range)`, with
 //! `fs_a = fs_range / (1/sqrt(fs_min) - 1/sqrt(fs_max))` and `fs_b = -fs_a / sqrt(fs_max)`.
@@ -30,7 +30,7 @@
 //! - a flow starts with one bandwidth-delay product, within the bounds, and the smoothed round-trip time at that of the
 //!   empty network;
 //! - a round-trip time of more than 0.54 s counts as 0.54 s;
-//! - increases round down, to no less than a raw step (a millionth of a packet), and so does what a cut takes.
+//! - increases round down, to no less than a raw step (a millionth of a packet), and the amounts of cuts round down.
 //!
 //! Late wakes change no decision: there are no timers, and a wake only keeps the times of the last changes unambiguous.
 

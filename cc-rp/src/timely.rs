@@ -19,7 +19,7 @@
 //! Deviations:
 //! - the paper times a segment from its first byte and takes the segment's time on the link from that. Here a sample is
 //!   measured from the departure of the acknowledged packet, less the time that the receiver held it; the setting
-//!   `serialisation` says what else is subtracted;
+//!   `serialisation` defines what else is subtracted;
 //! - a sample shorter than minRTT is the echo of an earlier transmission, and is discarded, as in eRPC. If the base round-trip
 //!   time of the port is shorter than minRTT, that is the bound: in a network that is faster than minRTT a flow would otherwise
 //!   never leave its lowest rate. The segment is then measured by the next sample;

@@ -76,7 +76,7 @@ fn near_loop_of(flow: &HpccStar5) -> Sender {
     }
 }
 
-/// The variables that a loop may have after telemetry. `over` says whether Wc is updated.
+/// The variables that a loop may have after telemetry. Wc is updated if `over` is set.
 fn after(c: &Constants, before: Sender, last: Option<&Links>, next: &Links, over: bool) -> Vec<Sender> {
     let Some(u) = last.and_then(|last| hpcc::inflight(c, before.u, &last.records, &next.records)) else {
         return vec![before];

@@ -18,7 +18,7 @@ use tolerance::{SplitMix, Tolerance, Value};
 const T: u32 = 24_000;
 const FIVE: [u32; 5] = [25, 100, 400, 200, 100];
 
-/// The variables of section 3.3.2 beside the law of R_NS. Times in nanoseconds, rates in bytes per nanosecond.
+/// The variables of section 3.3.2 in addition to the law of R_NS. Times in nanoseconds, rates in bytes per nanosecond.
 struct Oracle {
     c: Constants,
     r_dqm: f64,

@@ -13,7 +13,7 @@ pub trait Keyed {
 /// A [`RoundRobinTableIn`] of `SETS` sets, inside the table.
 pub type RoundRobinTable<S, const SETS: usize, const WAYS: usize> = RoundRobinTableIn<S, Fixed<SETS>, WAYS>;
 
-/// Records of at most `SETS * WAYS` flows, with one bit each beside the record, and the round-robin position.
+/// A table of the records of at most `SETS * WAYS` flows, in round-robin order. An entry has one bit in addition to the record.
 ///
 /// The record of a number may be in any of four adjacent sets. Every operation but [`advance`](Self::advance) is O(`WAYS`),
 /// there are no tombstones, and no record is evicted: a flow whose four sets are full is refused. `advance` returns the records
@@ -162,9 +162,9 @@ impl<S: Copy + Keyed + Zeroed, SETS: Storage, const WAYS: usize> RoundRobinTable
 }
 
 impl<S: Copy + Keyed + Zeroed, SETS: Storage, const WAYS: usize> RoundRobinTableIn<S, SETS, WAYS> {
-    /// Grows the table to at least `sets` sets, a power of two. It never shrinks, and one of [`Fixed`] memory stays as it is.
-    /// Records stay, except those that find no room near their new places, which are passed to `gone`. The round-robin order
-    /// restarts at the first record.
+    /// Grows the table to at least `sets` sets, a power of two. A table never shrinks, and a table of [`Fixed`] memory stays as
+    /// it is. Records stay, except those for which the four sets of their new place have no room, which are passed to `gone`.
+    /// The round-robin order restarts at the first record.
     pub fn grow(&mut self, sets: usize, mut gone: impl FnMut(S)) {
         let sets = sets.min(MOST_SETS).next_power_of_two();
         if sets <= self.sets() {

@@ -21,7 +21,7 @@ pub enum Lookup {
 /// The record of a flow, its key, and when the flow was last seen.
 #[derive(Clone, Copy)]
 struct Entry<S> {
-    /// The queue pair number, with `LIVE` set; zero when dead.
+    /// The queue pair number, with `LIVE` set; zero if the entry is free.
     key: u32,
     seen: Stamp,
     record: S,
@@ -40,11 +40,11 @@ const MOST_SETS: usize = 1 << 24;
 /// A [`SetAssocTableIn`] of `SETS` sets, inside the table.
 pub type SetAssocTable<S, const SETS: usize, const WAYS: usize> = SetAssocTableIn<S, Fixed<SETS>, WAYS>;
 
-/// Records of at most `SETS * WAYS` flows, 8 bytes each beside the record.
+/// A table of the records of at most `SETS * WAYS` flows. An entry has 8 bytes in addition to the record.
 ///
-/// A number belongs to one set, and is looked for in its `WAYS` entries only: every operation but the sweep is O(`WAYS`),
-/// without probing or tombstones. A new flow takes the place of a dead entry, or else evicts the least recently used one.
-/// Evictions of entries younger than the horizon are counted; an older one had expired.
+/// A queue pair number belongs to one set, and is searched for in its `WAYS` entries only: every operation except the sweep is
+/// O(`WAYS`), without probing or tombstones. A new flow gets a free entry of its set, or else evicts the least recently used
+/// one. Evictions of entries younger than the horizon are counted; an older one had expired.
 ///
 /// Entries keep 32-bit stamps, so [`SetAssocTableIn::sweep`] must visit each of them every second, and the horizon must be at
 /// most two seconds. The number of sets is a power of two, or zero in a table on the heap that has not grown yet, which refuses
@@ -73,7 +73,7 @@ impl<S: Zeroed, SETS: Storage, const WAYS: usize> Zeroed for SetAssocTableIn<S, 
 }
 
 impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS, WAYS> {
-    /// Bytes of an entry: the record with its key, and when it was last touched.
+    /// Bytes of an entry: the record, its key, and the time of its last use.
     pub const ENTRY_BYTES: usize = size_of::<Entry<S>>();
 
     /// A table without flows.
@@ -160,18 +160,18 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
     pub fn remove(&mut self, qpn: Qpn, mut gone: impl FnMut(S)) {
         let at = self.place(qpn);
         if let Some(set) = self.sets.items_mut().get_mut(at) {
-            let removed = bury(set, qpn.get() | LIVE, Stamp::from_bits(0), Nanos::MAX, &mut gone);
+            let removed = free(set, qpn.get() | LIVE, Stamp::from_bits(0), Nanos::MAX, &mut gone);
             self.tally.live = self.tally.live.wrapping_sub(removed);
         }
     }
 
-    /// Visits the next `sets` sets, marks the entries dead that were last seen longer than `horizon` ago, and calls `gone` with
-    /// each of their records.
+    /// Visits the next `sets` sets, frees the entries that were last seen longer than `horizon` ago, and calls `gone` with each
+    /// of their records.
     #[inline]
     pub fn sweep(&mut self, now: Stamp, horizon: Nanos, sets: usize, mut gone: impl FnMut(S)) {
         for _ in 0..sets {
             if let Some(set) = self.sets.items_mut().get_mut(self.cursor) {
-                self.tally.live = self.tally.live.wrapping_sub(bury(set, 0, now, horizon, &mut gone));
+                self.tally.live = self.tally.live.wrapping_sub(free(set, 0, now, horizon, &mut gone));
             }
             self.cursor = self.cursor.wrapping_add(1) & self.sets().wrapping_sub(1);
         }
@@ -351,23 +351,23 @@ fn claim<'a, S>(
     (entry, was)
 }
 
-/// Marks the entries dead that have this key or were last seen longer than `horizon` ago, calls `gone` with each of their
-/// records, and returns how many there were.
+/// Frees the entries that have this key or were last seen longer than `horizon` ago, calls `gone` with each of their records,
+/// and returns the number of entries freed.
 #[inline(never)]
-fn bury<S: Copy>(set: &mut [Entry<S>], key: u32, now: Stamp, horizon: Nanos, gone: &mut impl FnMut(S)) -> u32 {
-    let mut cleared = 0_u32;
+fn free<S: Copy>(set: &mut [Entry<S>], key: u32, now: Stamp, horizon: Nanos, gone: &mut impl FnMut(S)) -> u32 {
+    let mut freed = 0_u32;
     for entry in set {
         if entry.key != 0 && (entry.key == key || now.since(entry.seen) > horizon) {
             entry.key = 0;
-            cleared = cleared.wrapping_add(1);
+            freed = freed.wrapping_add(1);
             gone(entry.record);
         }
     }
-    cleared
+    freed
 }
 
 impl<S> Entry<S> {
-    /// Age by which an entry is chosen for eviction: dead entries first, then the least recently used.
+    /// The age by which an entry is chosen for a new record: free entries first, then the least recently used.
     #[inline]
     const fn staleness(&self, now: Stamp) -> u32 {
         if self.key == 0 { u32::MAX } else { now.since(self.seen).get() }
@@ -487,8 +487,8 @@ mod tests {
         assert_eq!(table.occupied(), 10);
     }
 
-    /// A million touches of four times more flows than fit, over ten wraps of the stamps, against a map that
-    /// remembers everything with full-width times.
+    /// A million lookups of four times as many flows as the table has room for, over ten wraps of the stamps, compared with a
+    /// map that keeps every flow with 64-bit times.
     #[test]
     fn it_behaves_as_a_map_of_bounded_size_f12() {
         const SETS: usize = 8;

@@ -13,8 +13,8 @@
 //! | 11 | exclusive or of bytes 0 to 10, and 0xa5 |
 //! | 12-15 | the sender's clock in nanoseconds |
 //!
-//! Kinds 4 and 5 bring telemetry: behind the sixteen bytes, and covered by the ICRC, follows one INT shim as
-//! [`shim`](super::shim) describes it, with its head and without an end. They are sent only to NICs that implement them.
+//! Kinds 4 and 5 carry telemetry: the sixteen bytes are followed by one INT shim, see [`shim`](super::shim), with its head and
+//! without an end. The ICRC covers it. They are sent only to NICs that implement them.
 
 use super::cursor::Output;
 use crate::{CnpBody, CnpBodyKind, CnpKind, Nanos, Qpn, Stamp};

@@ -207,7 +207,7 @@ impl<'a> Ethernet<'a> {
     /// Value before a frame is read.
     pub(super) const NONE: Self = Self { macs: &[0; 12], tags: Tags::NONE };
 
-    /// Reads addresses and tags, and the EtherType behind them, which it returns.
+    /// Reads addresses and tags, and the EtherType after them, which it returns.
     #[inline]
     pub(super) fn parse(&mut self, input: &mut Input<'a>) -> Result<u16, Malformed> {
         self.macs = input.take(Malformed::EthernetShort)?;

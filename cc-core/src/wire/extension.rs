@@ -5,7 +5,7 @@ use super::opcode::{Header, Info};
 use super::{Aeth, cnp};
 use crate::{CnpBodyKind, Qpn};
 
-/// DETH: the fields of a datagram beside its BTH.
+/// DETH: the fields of a datagram in addition to its BTH.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Deth {

@@ -24,8 +24,8 @@ crate::zeroed! {
 }
 
 impl Default for CnpMarking {
-    /// DSCP 48 and priority 6, as NVIDIA NICs have it (`cnp_dscp`, `cnp_802p_prio`), and ECT(0), as a
-    /// ConnectX-4 Lx was seen to send it.
+    /// DSCP 48 and priority 6, the defaults of NVIDIA NICs (`cnp_dscp`, `cnp_802p_prio`), and ECT(0), which a ConnectX-4 Lx was
+    /// observed to send.
     fn default() -> Self {
         Self { dscp: 48, priority: 6, ecn: Ecn::Ect0 }
     }
@@ -152,9 +152,9 @@ impl<'a> Response<'a> {
     /// sender's queue pair `to`.
     ///
     /// Addresses are exchanged; VLAN tags (with every priority replaced), UDP source port and partition key are kept; IP
-    /// options and extension headers are not. The time to live is 64. Credits are not in use, and the mark goes into the
-    /// BTH, see [`Roce::echo`]. Shims return those of `cause`: its time stamp, with the number of hops computed from its
-    /// time to live, and its whole INT. RCC's grant also carries the stamp, and MLCC's the receiver's queue pair.
+    /// options and extension headers are not. The time to live is 64. Credits are not used, and the mark is written into the
+    /// BTH, see [`Roce::echo`]. Shims return those of `cause`: its time stamp, with the number of hops computed from its time
+    /// to live, and its whole INT. RCC's grant also carries the stamp, and MLCC's the receiver's queue pair.
     #[inline]
     pub fn ack(cause: &Roce<'a>, to: Qpn, fields: &AckFields) -> Self {
         let AckFields { msn, mark, receiver_hold, rx_buffer_level, grant, marking } = *fields;

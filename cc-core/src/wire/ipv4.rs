@@ -16,7 +16,7 @@ bitfield! {
     u16, part, _: 13, 0;
 }
 
-/// Reads header and options. The input is left at the first byte behind them and ends where the datagram does.
+/// Reads header and options. The input then begins after them, and ends with the datagram.
 ///
 /// The header checksum is not verified: the MAC in front of this parser drops frames that fail it, and the
 /// ICRC leaves it out because every router rewrites it.

@@ -22,9 +22,9 @@ bitfield! {
     more, _: 0;
 }
 
-/// Reads the header, or the GRH of RoCEv1, which is the same, and hop-by-hop options, routing, destination options and atomic
-/// fragment headers (RFC 6946) behind IPv6's, in any number and order. The input is left at the first byte behind them and ends
-/// where the packet does.
+/// Reads the header, or the GRH of RoCEv1, which is the same, and, after the header of IPv6, hop-by-hop options, routing,
+/// destination options and atomic fragment headers (RFC 6946), in any number and order. The input then begins after them, and
+/// ends with the packet.
 #[cold]
 #[inline(never)]
 pub(super) fn parse<'a>(network: Network, input: &mut Input<'a>, ip: &mut Ip<'a>) -> Result<(), Malformed> {

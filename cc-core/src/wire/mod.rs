@@ -12,8 +12,8 @@
 //!   0x8808 pfc                                                  aeth, cnp               cm
 //! ```
 //!
-//! Switches have one more kind of frame, which hosts never see: a [`RateMessage`]. They change frames in place without parsing
-//! them: [`set_ecn`], [`decrement_hop_limit`], and records of telemetry where [`Roce::int_at`] says.
+//! Switches send one more kind of frame, which hosts never receive: a [`RateMessage`]. They change frames in place without
+//! parsing them: by [`set_ecn`], by [`decrement_hop_limit`], and by writing telemetry records at [`Roce::int_at`].
 //!
 //! A frame that the capture cut (snap length) is read as far as it was captured. If its headers up to the BTH are there, it is
 //! a [`Roce`] packet with its ICRC unchecked; if not, it is [`Malformed::Truncated`]. Every other [`Malformed`] means that the

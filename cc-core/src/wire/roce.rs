@@ -111,8 +111,7 @@ impl<'a> Roce<'a> {
         let (route, behind) = self.route.like(frame)?;
         let (head, behind) = behind.split_at_checked(self.head.len())?;
         let (traffic_class, addresses) = route.network.like(self.head, head)?;
-        // The part of the frame that its length fields count. What is behind it is a trailer, unless the capture cut the
-        // packet.
+        // The part of the frame that its length fields count. Bytes after it are a trailer, unless the capture cut the packet.
         let datagram = behind.get(..self.datagram.len())?;
         let wire_len = usize::try_from(self.wire_len.get()).unwrap_or(usize::MAX);
         let is_whole = if self.truncated { behind.len() == datagram.len() } else { frame.len() <= wire_len };

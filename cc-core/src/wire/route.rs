@@ -63,8 +63,8 @@ impl Network {
         head.get(at).copied().unwrap_or(0)
     }
 
-    /// Traffic class and addresses in `head`, a network header with UDP's behind it if there is one. `template` is a header
-    /// that has been parsed; `None` if `head` is not as long as it, or not laid out in the same way.
+    /// Traffic class and addresses in `head`, a network header, followed by the UDP header if there is one. `template` is a
+    /// header that has been parsed; `None` if `head` is not as long as it, or not laid out in the same way.
     #[inline]
     pub(super) fn like<'a>(self, template: &[u8], head: &'a [u8]) -> Option<(TrafficClass, &'a [u8])> {
         let (&fixed, &new) = (template.first_chunk::<10>()?, head.first_chunk()?);
@@ -132,7 +132,8 @@ impl<'a> Route<'a> {
         alike.then_some((Route { ethernet, network: self.network, addresses: &[] }, behind))
     }
 
-    /// Writes the headers, up to the network's, of a frame in the reverse direction; `len` counts what is behind them.
+    /// Writes the headers of a frame in the reverse direction, up to the network header; `len` is the number of bytes after
+    /// them.
     ///
     /// The network header has no options. IPv4 is sent with "don't fragment"; its identification, which then has no meaning
     /// (RFC 6864), is zero, and so is IPv6's flow label.

@@ -186,7 +186,7 @@ impl<'a> IntShim<'a> {
         Self { layout: stack.layout(), path: stack.path(), hops: stack.hops(), area: stack.area() }
     }
 
-    /// Reads a head of one of the two versions, and the area behind it.
+    /// Reads a head of one of the two versions, and the area after it.
     #[inline]
     fn read(&[first, _, own0, own1]: &[u8; HEAD_LEN], area: &'a [u8]) -> Option<Self> {
         let layout = if TypeVersion(first).version() == 2 { IntLayout::Compact } else { IntLayout::Wide };
@@ -239,8 +239,8 @@ impl<'a> IntShim<'a> {
         if is_int(first) && usize::from(words) << 2 == bytes.len() { Self::read(head, area) } else { None }
     }
 
-    /// Writes the shim alone, without an end, as it follows the reserved bytes of a CNP that a switch sends by itself, and
-    /// returns what was written: the payload of that CNP.
+    /// Writes the shim alone, without an end, for a CNP that a switch sends, in which it follows the reserved bytes. Returns
+    /// the bytes written: the payload of that CNP.
     ///
     /// # Errors
     /// [`EmitError::BufferTooSmall`]; [`IntShim::LONGEST`] bytes are always enough.
@@ -386,7 +386,7 @@ fn head(kind: u8, version: u8, len: usize, own: u16) -> u32 {
 pub(super) struct ShimOffsets {
     /// Bytes of the chain, its end included; zero for none.
     len: u16,
-    /// For the first shim of each type, from [`TIME`] on, the word of the chain behind its head; zero where there is none.
+    /// For the first shim of each type, from [`TIME`] on, the word of the chain after its head; zero if there is no such shim.
     words: [u8; ECHO as usize],
 }
 
@@ -438,7 +438,7 @@ impl ShimOffsets {
         }
     }
 
-    /// The head of the shim of this type and the bytes behind it, if the chain at the start of this datagram has one.
+    /// The head of the shim of this type and the bytes after it, if the chain at the start of this datagram has one.
     #[inline(always)]
     fn shim<'a>(&self, kind: u8, datagram: &'a [u8]) -> Option<(&'a [u8; HEAD_LEN], &'a [u8])> {
         datagram.get(self.at(kind)?..)?.split_first_chunk()

@@ -123,7 +123,7 @@ fn dw_stays_within_the_bounds_of_the_advised_rate() {
         let advised_rate = bench.params.advised_rate(Rate::from_gbps(50), bench.flow.dw());
         assert!(advised_rate.to_bits().abs_diff(bound.to_bits()) < 8_000, "within a packet of the bound");
     }
-    // When R_credit falls, one round brings dw back into the new bounds.
+    // When R_credit falls, dw is within the new bounds after one round.
     bench.flow.dw = -37_000;
     bench.flow.law = Law::ZEROED;
     bench.round(0);

@@ -246,7 +246,7 @@ const fn switch(flag: u32, on: bool) -> u32 {
 pub(super) enum Alpha {
     /// `kept` is 1 - g with 2^32 being one, `gain` is g with 2^31 being one.
     Restarted { kept: u32, gain: u32 },
-    /// An alpha of 10 to 20 bits, as the setting `alpha_bits` says.
+    /// An alpha of 10 to 20 bits, the setting `alpha_bits`.
     Sampled(AlphaDecay),
 }
 

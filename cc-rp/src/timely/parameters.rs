@@ -23,11 +23,11 @@ cc_core::settings! {
         min_rtt: Micros, 1..=1_000, ["TimelyMinRtt"];
         /// Additive step.
         delta: Mbps, 1..=100_000, ["rate_ai", "RATE_AI"];
-        /// Updates in a row, falling as hai_counts says, from which the additive step is hai_steps times as large.
+        /// Updates in a row, falling in the sense of hai_counts, from which the additive step is hai_steps times as large.
         hai_threshold: Count, 1..=15, [];
         /// Additive steps of one hyperactive increase (N); 1 is no hyperactive increase.
         hai_steps: Count, 1..=16, [];
-        /// Data acknowledged from one update to the next; 0 updates at every acknowledgement that brings a round-trip time.
+        /// Data acknowledged from one update to the next; 0: an update at every acknowledgement with a round-trip time.
         segment: Bytes, 0..=16_777_215, ["BurstSize"];
         /// Floor; the larger of this and min_rate_share counts.
         min_rate: Mbps, 0..=2_000_000, ["MIN_RATE"];

@@ -252,7 +252,7 @@ fn values(c: &Constants, flow: &Flow) -> Vec<f64> {
 }
 
 /// Runs 60 000 events, and compares the machine after each with the equations applied to the machine's own rates and alpha.
-/// `draw` returns a random event; its flag says whether notifications are frequent.
+/// `draw` returns a random event; with its flag set, notifications are frequent.
 pub fn compare_steps(
     name: &str,
     c: &Constants,
