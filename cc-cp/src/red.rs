@@ -33,8 +33,7 @@ cc_core::settings! {
         kmax: Bytes, 0..=0xffff_ffff, ["KMAX"];
         /// Pmax: the probability of a mark at `kmax`.
         pmax: Ppm, 0..=1_000_000, ["PMAX"];
-        /// The port speed for which `kmin` and `kmax` are given; at other speeds they are scaled in proportion. 0: they are not
-        /// scaled.
+        /// Port speed for which `kmin` and `kmax` are given; at other speeds they are scaled in proportion. 0: not scaled.
         reference_rate: Mbps, 0..=1_600_000, [];
     }
 }
