@@ -1,4 +1,4 @@
-//! Writes the seeds of the parsers' corpora: `cargo run -p fuzz --example seeds`.
+//! Writes the seeds of the corpora `wire` and `capture`, whose targets are parsers: `cargo run -p fuzz --example seeds`.
 
 use cc_core::wire::shim::{self, IntShim, Rcc, Time};
 use cc_core::wire::{
@@ -110,7 +110,7 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// The acknowledgement of a frame that a switch has put a record into.
+/// Adds a switch's telemetry record to a frame. Returns the acknowledgement of that frame.
 fn acknowledged(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     let hop = Hop { mbps: 100_000, clock: 5, sent: 6, queue: 7, ..Hop::default() };
@@ -128,7 +128,7 @@ fn respond(response: &Response<'_>) -> Vec<u8> {
     response.to_vec::<TableCrc>().expect("the frame is short")
 }
 
-/// An untagged IPv4 frame with four bytes of options; the ICRC is no longer right.
+/// Inserts four bytes of options into an untagged IPv4 frame, whose ICRC is wrong afterwards.
 fn with_options(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     frame.splice(34..34, [1; 4]);
@@ -137,7 +137,7 @@ fn with_options(frame: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// An untagged IPv6 frame with an empty hop-by-hop header; the ICRC is no longer right.
+/// Inserts an empty hop-by-hop header into an untagged IPv6 frame, whose ICRC is wrong afterwards.
 fn with_hop_by_hop(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     frame.splice(54..54, [frame[20], 0, 1, 4, 0, 0, 0, 0]);
@@ -168,7 +168,7 @@ fn captures(frames: &[(&str, Vec<u8>)]) -> io::Result<Vec<(&'static str, Vec<u8>
 type Word = fn(u32) -> [u8; 4];
 type Half = fn(u16) -> [u8; 2];
 
-/// Two packets that the snap length cut (draft-ietf-opsawg-pcap, sections 4 and 5).
+/// A pcap file of two packets that are cut to the snap length (draft-ietf-opsawg-pcap, sections 4 and 5).
 fn pcap(magic: u32, word: Word, half: Half, kept: &[u8]) -> Vec<u8> {
     let mut file = [word(magic).as_slice(), &half(2), &half(4)].concat();
     file.extend([0, 0, 60, 1].map(word).as_flattened());
@@ -179,7 +179,7 @@ fn pcap(magic: u32, word: Word, half: Half, kept: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Every kind of block that is read, and one that is skipped (draft-ietf-opsawg-pcapng, section 4).
+/// A pcapng file with every kind of block that the reader reads, and one that it skips (draft-ietf-opsawg-pcapng, section 4).
 fn blocks(word: Word, half: Half, kept: &[u8]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut block = |kind: u32, body: &[&[u8]]| {

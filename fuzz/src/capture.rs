@@ -1,26 +1,26 @@
-//! Any bytes as a capture file.
+//! The target of the capture reader and writer: the bytes are a capture file.
 
 use hil_capture::{Reader, Record, Writer};
 use std::io::{self, ErrorKind, Read};
 
-/// What the writer takes: the snap length that it declares, bytes.
+/// The longest packet that the writer accepts, in bytes: the snap length that it declares.
 const LONGEST_WRITTEN: usize = 262_144;
 
-/// Reads the bytes as a capture in one piece and in small ones, and writes the packets to a new capture.
+/// Reads the bytes as a capture twice, in one piece and in small ones. Then writes the packets to a new capture and reads that.
 ///
 /// # Panics
-/// - Numbers are not consecutive, positions run backwards, or more bytes are lent than the file has.
+/// - Packets are not numbered consecutively, positions run backwards, or packets have more bytes than the file.
 /// - An error message is empty, has more than one line, or does not name the file; a packet follows an error or the end.
 /// - The result depends on the sizes of the reads.
-/// - A written packet is not equal when read back, or an impossible packet was written.
+/// - A written packet is not equal when read back, or the writer accepted an impossible packet.
 pub fn capture(data: &[u8]) {
     let whole = Contents::of(data, data.len());
     let step = data.len() % 61 + 1;
     assert!(whole == Contents::of(Drip { left: data, step, interrupt: false }, data.len()), "in steps of {step}");
-    rewritten(&whole.packets);
+    assert_rewritten(&whole.packets);
 }
 
-/// A packet with bytes of its own.
+/// A packet that owns its bytes.
 #[derive(PartialEq)]
 struct Packet {
     timestamp_ns: u64,
@@ -36,7 +36,7 @@ impl Packet {
     }
 }
 
-/// All packets of a capture, up to the error if there is one.
+/// The packets of a capture, up to its end or the first error.
 #[derive(PartialEq)]
 struct Contents {
     packets: Vec<Packet>,
@@ -57,11 +57,11 @@ impl Contents {
                     Ok(None) => break Ok(()),
                     Err(error) => break Err(error),
                 }
-                let lent = packets.last().map_or(0, |packet| packet.bytes.len() as u64);
-                assert!(reader.position() >= position + lent && reader.position() <= file_len as u64);
+                let length = packets.last().map_or(0, |packet| packet.bytes.len() as u64);
+                assert!(reader.position() >= position + length && reader.position() <= file_len as u64);
                 position = reader.position();
             };
-            assert!(matches!(reader.next(), Ok(None)), "nothing follows the end");
+            assert!(matches!(reader.next(), Ok(None)), "a packet follows the end");
             outcome
         });
         let error = outcome.err().map(|error| error.to_string());
@@ -73,7 +73,7 @@ impl Contents {
     }
 }
 
-/// A reader that returns at most `step` bytes a time, and fails with `Interrupted` before each.
+/// A reader that returns at most `step` bytes in one read, and fails with `Interrupted` before each successful read.
 struct Drip<'a> {
     left: &'a [u8],
     step: usize,
@@ -91,8 +91,9 @@ impl Read for Drip<'_> {
     }
 }
 
-/// Packets that the writer takes are read back unchanged; those that it refuses leave nothing in the file.
-fn rewritten(packets: &[Packet]) {
+/// Checks that packets which the writer accepts are read back unchanged, and that those which it refuses leave no bytes in the
+/// file.
+fn assert_rewritten(packets: &[Packet]) {
     let mut writer = Writer::new(Vec::new(), &["even", "odd"]).expect("memory takes a header");
     let mut written = Vec::new();
     for packet in packets {

@@ -1,28 +1,30 @@
-//! Any bytes as a program of the Ibex model.
+//! The target of the Ibex model: the bytes are a program, and what happens outside the core while it runs.
 
 use arbitrary::{Arbitrary, Unstructured};
 use hil_cores::core::{Core, Ibex, Ram, Stop, Timing};
 
-/// RAM from zero on, where the trap vector is after reset, so that programs that trap go on.
+/// RAM begins at address 0, to which the trap vector points after reset, so that a program that traps continues there.
 const RAM: Ram = Ram { base: 0, size: 1 << 10 };
-/// Devices behind it, within reach of an offset to x0.
+/// The devices' addresses follow the RAM. A load or store reaches them with an offset from x0.
 const DEVICES: std::ops::Range<u32> = 0x400..0x480;
-/// Where the program begins.
+/// The address of the program's first instruction.
 const ENTRY: u32 = 0x100;
-/// Cycles after the last change of an interrupt line.
+/// The cycles that the program runs after the last change of an interrupt line.
 const TAIL: u64 = 500;
 
-/// The outside of the core: when its interrupt lines change, and the values that its devices return to loads.
+/// The outside of the core: wait states of memory, changes of the interrupt lines, and the values that devices return to loads.
 #[derive(Arbitrary, Debug)]
 struct Outside {
     wait_states: u8,
     lines: [Change; 4],
-    answer: u32,
-    /// How the second run is cut into pieces, and where it stops to look.
+    /// A load returns this value, exclusive-or its address.
+    load_value: u32,
+    /// The lengths of the second run's pieces, and the address of an instruction before which it stops too.
     pieces: [u8; 4],
     watched: u16,
 }
 
+/// The state of the interrupt lines, so many cycles after the previous change.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 struct Change {
     after: u8,
@@ -30,10 +32,10 @@ struct Change {
     external: bool,
 }
 
-/// Runs the program twice, in as few pieces as the interrupts allow and in many.
+/// Runs the program twice: with a stop only where an interrupt line changes, and in many short pieces.
 ///
 /// # Panics
-/// - Time runs backwards or stands still; x0 is not zero; more instructions retire than there are cycles.
+/// - Time stops or runs backwards; x0 is not zero; more instructions retire than there are cycles.
 /// - The second run differs from the first in any stop, count, register or byte of RAM.
 pub fn isa(data: &[u8]) {
     let mut source = Unstructured::new(data);
@@ -45,7 +47,7 @@ pub fn isa(data: &[u8]) {
 /// The results of a run that are compared.
 #[derive(PartialEq, Debug)]
 struct Run {
-    /// Each with cycles and instructions.
+    /// The stops at loads, stores and a fault, with the numbers of cycles and instructions so far.
     stops: Vec<(Stop, u64, u64)>,
     instructions: u64,
     registers: [u32; 32],
@@ -80,12 +82,12 @@ impl Run {
     }
 }
 
-/// Runs up to a cycle and records what happens. Returns `false` after a fault.
+/// Runs the core up to a cycle, serves its loads and records its stops. Returns `false` after a fault.
 fn advance(core: &mut Ibex, outside: &Outside, piecewise: bool, until: u64, stops: &mut Vec<(Stop, u64, u64)>) -> bool {
-    let mut turns = outside.pieces.iter().cycle();
+    let mut pieces = outside.pieces.iter().cycle();
     while core.cycles() < until {
         let (cycles, instructions) = (core.cycles(), core.instructions());
-        let piece = turns.next().map_or(1, |&piece| u64::from(piece % 16) + 1);
+        let piece = pieces.next().map_or(1, |&piece| u64::from(piece % 16) + 1);
         let target = if piecewise { until.min(cycles + piece) } else { until };
         let stop = core.run(target);
         assert!(core.cycles() >= cycles && core.instructions() >= instructions);
@@ -95,18 +97,18 @@ fn advance(core: &mut Ibex, outside: &Outside, piecewise: bool, until: u64, stop
                 continue;
             }
             Stop::Watch { .. } => {
-                assert!(piecewise, "nothing is watched");
+                assert!(piecewise, "this run watches no address");
                 continue;
             }
             Stop::Idle => {
                 core.sleep_until(target);
                 continue;
             }
-            Stop::Load { address, .. } => core.answer(outside.answer ^ address),
+            Stop::Load { address, .. } => core.answer(outside.load_value ^ address),
             Stop::Store { .. } | Stop::Fault { .. } => {}
         }
         if matches!(stop, Stop::Fault { .. }) {
-            // The number of cycles at a fault is not defined, and not compared.
+            // The number of cycles at a fault is undefined, and is therefore not compared.
             stops.push((stop, 0, core.instructions()));
             return false;
         }

@@ -1,9 +1,9 @@
-//! The fuzz targets: one function each, which takes any bytes and panics if an invariant does not hold.
+//! The fuzz targets. Each is a function that takes any bytes and panics if an invariant does not hold.
 //!
 //! They are ordinary functions, so that the committed corpora run under `cargo test` on the stable toolchain; `fuzz_targets`
-//! has the entry points for libFuzzer. Parsers take the bytes as they are. For code with state the bytes are a list of
-//! operations ([`Arbitrary`]), in an environment that keeps the caller's side of the contract, and the result is compared with
-//! a model.
+//! has the entry points for libFuzzer. A target of a parser parses the bytes as they are. A target of code with state decodes
+//! them ([`Arbitrary`]) into a list of operations, calls the code as its contract demands, and compares the results with those
+//! of a model or of a second instance.
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -34,12 +34,12 @@ pub type Body = fn(&[u8]);
 pub const TARGETS: [(&str, Body); 7] =
     [("wire", wire), ("capture", capture), ("tables", tables), ("rp", rp), ("np", np), ("cp", cp), ("isa", isa)];
 
-/// The operations in the rest of these bytes.
+/// Decodes the operations in the rest of the bytes.
 fn operations<'a, T: Arbitrary<'a>>(source: &mut Unstructured<'a>) -> impl Iterator<Item = T> {
     std::iter::from_fn(move || if source.is_empty() { None } else { T::arbitrary(source).ok() })
 }
 
-/// A preset with some settings changed, within their ranges; `None` when they contradict each other or the port.
+/// A preset with up to seven settings changed within their ranges; `None` if they contradict each other or the port.
 fn settings<S: Settings, P>(
     source: &mut Unstructured<'_>,
     presets: &[Preset<S>],

@@ -1,4 +1,5 @@
-//! A receiver's notification point: any packets, any settings, and a clock that may jump.
+//! The target of DCQCN's notification point, compared with an exact model: any packets, any settings, and a clock that may
+//! jump.
 
 use crate::operations;
 use arbitrary::{Arbitrary, Unstructured};
@@ -17,13 +18,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_500), base_rtt: Nanos::new(10_000) };
 const FLOWS: usize = 8;
 const SECOND: u64 = 1_000_000_000;
-/// CNPs that the check of the port's bound looks back on.
-const LOOKED_BACK: usize = 64;
+/// The number of the latest CNPs over which the port's limit is checked.
+const CHECKED_CNPS: usize = 64;
 
 #[derive(Arbitrary, Debug)]
 enum Operation {
     Frame(Arrived),
-    /// Nanoseconds, shifted so that short ones are as frequent as long ones; at most half a second.
+    /// Time passes: nanoseconds, shifted right so that short waits are as frequent as long ones; at most half a second.
     Wait(u32, u8),
     Jump(i64),
     Configure([u32; 6]),
@@ -44,25 +45,28 @@ struct Arrived {
     psn: u32,
 }
 
-/// What the opcodes in use mean to the notification point.
+/// How the notification point treats the packets of an opcode.
 #[derive(Clone, Copy, PartialEq)]
 enum Meaning {
+    /// A flow of its own for each queue pair.
     Data,
+    /// One flow for all datagrams.
     Datagram,
-    NoConcern,
+    /// No CNP.
+    Ignored,
 }
 
 const OPCODES: [(u8, Meaning); 10] = [
-    (0x0a, Meaning::Data),      // RC write only
-    (0x04, Meaning::Data),      // RC send only
-    (0x0e, Meaning::Data),      // RC read response middle
-    (0x24, Meaning::Data),      // UC send only
-    (0xa7, Meaning::Data),      // XRC write middle
-    (0x64, Meaning::Datagram),  // UD send only
-    (0x44, Meaning::NoConcern), // RD send only
-    (0x0c, Meaning::NoConcern), // RC read request
-    (0x11, Meaning::NoConcern), // RC acknowledge
-    (0x81, Meaning::NoConcern), // CNP
+    (0x0a, Meaning::Data),     // RC write only
+    (0x04, Meaning::Data),     // RC send only
+    (0x0e, Meaning::Data),     // RC read response middle
+    (0x24, Meaning::Data),     // UC send only
+    (0xa7, Meaning::Data),     // XRC write middle
+    (0x64, Meaning::Datagram), // UD send only
+    (0x44, Meaning::Ignored),  // RD send only
+    (0x0c, Meaning::Ignored),  // RC read request
+    (0x11, Meaning::Ignored),  // RC acknowledge
+    (0x81, Meaning::Ignored),  // CNP
 ];
 
 /// A transmit ring with room for one frame at a time.
@@ -88,8 +92,7 @@ impl TransmitRing for Ring {
     }
 }
 
-/// The builder of the frames that go into a ring. DCQCN sends every CNP because of a received packet, so no header cache is
-/// needed.
+/// The builder of frames for a ring. DCQCN sends a CNP only in response to a received packet, so no header cache is needed.
 fn out(ring: &mut Ring) -> FrameOut<'_, Ring, Fixed<0>, TableCrc> {
     static NO_HEADERS: HeaderCache<Fixed<0>, 4> = HeaderCache::ZEROED;
     FrameOut::new(ring, &NO_HEADERS)
@@ -98,12 +101,14 @@ fn out(ring: &mut Ring) -> FrameOut<'_, Ring, Fixed<0>, TableCrc> {
 type Ample = NpEngine<Dcqcn, 1, FLOWS>;
 type Tight = NpEngine<Dcqcn, 2, 1>;
 
-/// Passes packets to three engines: two with room for every flow, one of them woken in between, and one that has to evict.
+/// Passes the same packets to three engines: two have room for every flow, and one of these is woken between packets; the third
+/// has to evict flows.
 ///
 /// # Panics
-/// - The outcome is not the model's: a CNP too early, too late, too many, or for a packet that calls for none.
-/// - Wakes change an outcome; the counters don't add up; settings are accepted out of range, or refused in range.
-/// - A CNP is not one, or not for the sender's queue pair.
+/// - The outcome differs from the model's: a CNP is too early, too late or one too many, or is sent for a packet without a
+///   mark.
+/// - A wake changes an outcome; the counters do not add up; settings are accepted out of range, or refused in range.
+/// - A frame that was sent is not a CNP for the sender's queue pair.
 pub fn np(data: &[u8]) {
     let mut source = Unstructured::new(data);
     let Ok(start) = source.arbitrary::<u64>() else { return };
@@ -126,14 +131,14 @@ pub fn np(data: &[u8]) {
                 let room = usize::from(arrived.room) % 128;
                 let (mut a, mut b, mut c) = (Ring::new(room), Ring::new(room), Ring::new(room));
                 let rx = RxMeta::new(at.stamp(), remote);
-                let answer = ample.arrival(at, &frame, rx, &mut out(&mut a));
-                assert_eq!(answer, woken.arrival(at, &frame, rx, &mut out(&mut b)), "a wake decides");
+                let outcome = ample.arrival(at, &frame, rx, &mut out(&mut a));
+                assert_eq!(outcome, woken.arrival(at, &frame, rx, &mut out(&mut b)), "a wake changed the outcome");
                 let other = tight.arrival(at, &frame, rx, &mut out(&mut c));
-                model.judge(clock.advance(at).nanos(), &arrived, &frame, room, answer);
-                for (answer, ring) in [(answer, a), (other, c)] {
-                    assert_eq!(answer.cnp == CnpOutcome::Sent, ring.sent.is_some());
+                model.assert_outcome(clock.advance(at).nanos(), &arrived, &frame, room, outcome);
+                for (outcome, ring) in [(outcome, a), (other, c)] {
+                    assert_eq!(outcome.cnp == CnpOutcome::Sent, ring.sent.is_some());
                     if let Some(cnp) = ring.sent {
-                        addressed(&cnp, &frame, remote);
+                        assert_cnp(&cnp, &frame, remote);
                     }
                 }
             }
@@ -205,11 +210,12 @@ pub fn np(data: &[u8]) {
     }
 }
 
+/// Wakes an engine, which must send no CNP.
 fn idle<const SETS: usize, const WAYS: usize>(engine: &mut NpEngine<Dcqcn, SETS, WAYS>, now: Instant) {
-    assert_eq!(engine.wake(now, &mut out(&mut Ring::new(128))), CnpOutcome::None, "a CNP with no frame in hand");
+    assert_eq!(engine.wake(now, &mut out(&mut Ring::new(128))), CnpOutcome::None, "a wake sent a CNP");
 }
 
-/// Marked packets by outcome.
+/// The sum of the counters of marked packets, each of which counts one outcome.
 fn accounted(counters: &NpCounters) -> u64 {
     counters.np_cnp_sent
         + counters.np_cnp_not_due
@@ -269,8 +275,8 @@ impl Arrived {
     }
 }
 
-/// Checks that the frame is a CNP, addressed to the sender of `cause`.
-fn addressed(cnp: &[u8], cause: &Roce<'_>, remote: Option<Qpn>) {
+/// Checks that the frame is a CNP that is addressed to the sender of `cause`.
+fn assert_cnp(cnp: &[u8], cause: &Roce<'_>, remote: Option<Qpn>) {
     let Ok(Parsed::Roce(cnp)) = parse(cnp, cnp.len()) else { panic!("not RoCE: {cnp:02x?}") };
     assert_eq!((cnp.bth.opcode, cnp.icrc::<TableCrc>()), (opcode::CNP, Icrc::Valid));
     assert_eq!(Some(cnp.bth.dest_qp), cause.deth().map(|deth| deth.source_qp).or(remote));
@@ -281,10 +287,10 @@ fn addressed(cnp: &[u8], cause: &Roce<'_>, remote: Option<Qpn>) {
 struct Model {
     settings: DcqcnSettings,
     enabled: bool,
-    /// When each flow's last CNP went out, by local time.
+    /// The local time of each flow's last CNP, in nanoseconds.
     last: [Option<u64>; FLOWS],
     last_datagram: Option<u64>,
-    /// When the last CNPs of the port went out, since the bucket was last filled by hand.
+    /// The times of the port's CNPs since the last change of settings, which fills the token bucket.
     port: Vec<u64>,
     counters: NpCounters,
 }
@@ -310,43 +316,43 @@ impl Model {
         }
     }
 
-    /// `now` is local time.
-    fn judge(&mut self, now: u64, arrived: &Arrived, frame: &Roce<'_>, room: usize, answer: ArrivalOutcome) {
+    /// Checks the outcome for a packet that arrived at the local time `now`, and counts it.
+    fn assert_outcome(&mut self, now: u64, arrived: &Arrived, frame: &Roce<'_>, room: usize, outcome: ArrivalOutcome) {
         let v2 = !matches!(frame.addresses(), Addresses::Gid { .. });
         let marked = v2 && frame.ecn == Ecn::Ce;
         if !marked {
-            assert_eq!(answer, ArrivalOutcome::default());
+            assert_eq!(outcome, ArrivalOutcome::default());
             return;
         }
         self.counters.np_ecn_marked_roce_packets += 1;
         let last = match arrived.meaning() {
-            Meaning::NoConcern => None,
+            Meaning::Ignored => None,
             _ if !self.enabled => None,
             Meaning::Data => Some(&mut self.last[usize::from(arrived.flow) % FLOWS]),
             Meaning::Datagram => Some(&mut self.last_datagram),
         };
         let Some(last) = last else {
             self.counters.np_ce_ignored += 1;
-            assert_eq!(answer, ArrivalOutcome::default());
+            assert_eq!(outcome, ArrivalOutcome::default());
             return;
         };
         if arrived.meaning() == Meaning::Data && !arrived.remote_known {
             self.counters.np_cnp_unaddressed += 1;
-            assert_eq!(answer.cnp, CnpOutcome::Unaddressed);
+            assert_eq!(outcome.cnp, CnpOutcome::Unaddressed);
             return;
         }
         let interval = u64::from(self.settings.min_time_between_cnps) * 1_000;
         if last.is_some_and(|last| now - last < interval) {
             self.counters.np_cnp_not_due += 1;
-            assert_eq!(answer.cnp, CnpOutcome::None);
+            assert_eq!(outcome.cnp, CnpOutcome::None);
             return;
         }
-        assert!(answer.reply.cnp.is_some());
-        match answer.cnp {
+        assert!(outcome.reply.cnp.is_some());
+        match outcome.cnp {
             CnpOutcome::Sent => {
                 *last = Some(now);
                 self.counters.np_cnp_sent += 1;
-                self.within_the_bound(now);
+                self.assert_within_the_port_s_limit(now);
             }
             CnpOutcome::RateLimited => {
                 self.counters.np_cnp_rate_limited += 1;
@@ -358,18 +364,18 @@ impl Model {
                     (if frame.udp_source().is_none() { 40 } else { 28 }, 4 * usize::from(arrived.tagged));
                 assert!(room < 14 + tag + network.max(48) + 12 + 16 + 4);
             }
-            CnpOutcome::None | CnpOutcome::Unaddressed => panic!("{arrived:?} at {now}: {answer:?}"),
+            CnpOutcome::None | CnpOutcome::Unaddressed => panic!("{arrived:?} at {now}: {outcome:?}"),
         }
     }
 
-    /// In any time T the port makes at most `burst + T / interval` CNPs.
-    fn within_the_bound(&mut self, now: u64) {
+    /// Checks that the port sends at most `burst + T / interval` CNPs in any time T.
+    fn assert_within_the_port_s_limit(&mut self, now: u64) {
         self.port.push(now);
         let interval = u64::from(self.settings.cnp_port_interval);
         if interval == 0 {
             return;
         }
-        for (between, earlier) in self.port.iter().rev().enumerate().take(LOOKED_BACK) {
+        for (between, earlier) in self.port.iter().rev().enumerate().take(CHECKED_CNPS) {
             let most = u64::from(self.settings.cnp_port_burst) + (now - earlier) / interval;
             assert!((between as u64) < most, "{} CNPs since {earlier}, now {now}", between + 1);
         }

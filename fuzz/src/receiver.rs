@@ -1,4 +1,5 @@
-//! Any notification point: any packets, any settings, any clock, and a transmit ring that may be full.
+//! The invariants of every notification point: any packets, any settings, a clock that may jump, and a transmit ring that may
+//! be full.
 
 use crate::{operations, settings};
 use arbitrary::{Arbitrary, Unstructured};
@@ -16,15 +17,15 @@ use std::net::Ipv4Addr;
 
 const FLOWS: u8 = 9;
 const SECOND: u64 = 1_000_000_000;
-const LONGEST_REST: Nanos = Nanos::new(400_000_000);
+const LONGEST_WAIT: Nanos = Nanos::new(400_000_000);
 
-/// Table size: too small for all flows.
+/// An engine whose table has room for four flows, fewer than there are.
 type Engine<A> = NpEngine<A, 2, 2>;
 
 #[derive(Arbitrary, Debug)]
 enum Operation {
     Frame(Arrived),
-    /// Nanoseconds, shifted so that short ones are as frequent as long ones.
+    /// Time passes: nanoseconds, shifted right so that short waits are as frequent as long ones.
     Wait(u32, u8),
     Wake(u8),
     Jump(i64),
@@ -45,11 +46,11 @@ struct Arrived {
     room: u16,
     psn: u32,
     payload: u8,
-    /// When it was sent, by any clock.
+    /// Its send time by the sender's clock, which has no relation to the receiver's.
     sent: Option<u32>,
     telemetry: Option<(u8, u16)>,
     rx_buffer_level: u8,
-    /// How long ago it arrived.
+    /// How long ago it arrived, in nanoseconds.
     receiver_hold: u16,
 }
 
@@ -57,7 +58,7 @@ struct Arrived {
 /// send only, XRC write only, CNP.
 const OPCODES: [u8; 14] = [0x00, 0x01, 0x02, 0x04, 0x06, 0x07, 0x0a, 0x0c, 0x0e, 0x11, 0x24, 0x64, 0xaa, 0x81];
 
-/// A transmit ring that keeps the frames put into it.
+/// A transmit ring that keeps the frames that are sent.
 struct Ring {
     room: Vec<u8>,
     sent: Vec<Vec<u8>>,
@@ -81,11 +82,11 @@ impl TransmitRing for Ring {
 
     fn on_transition(&mut self, transition: impl FnOnce() -> usize) {
         let transition = transition();
-        assert!(transition < self.rows, "there is no row {transition}");
+        assert!(transition < self.rows, "row {transition} does not exist");
     }
 }
 
-/// The builder of the frames that go into a ring.
+/// The builder of frames for a ring.
 fn out<'a, S: Storage>(ring: &'a mut Ring, headers: &'a HeaderCache<S, 4>) -> FrameOut<'a, Ring, S, TableCrc> {
     FrameOut::new(ring, headers)
 }
@@ -93,10 +94,12 @@ fn out<'a, S: Storage>(ring: &'a mut Ring, headers: &'a HeaderCache<S, 4>) -> Fr
 /// Drives the notification point of this name. Returns the number of operations in the bytes.
 ///
 /// # Panics
-/// - A frame in the ring is not that of the outcome, is not addressed to the packet's sender, or has a wrong ICRC.
-/// - A frame is sent for an unmarked packet, other than the acknowledgement that it requests.
-/// - Wakes change an outcome of a machine without slots; CNPs of two slots are closer than the slot interval.
-/// - Counters do not add up; the table has more flows than its capacity; the machine returns a row that does not exist.
+/// - The frames in the ring are not those that the outcome names, are not addressed to the packet's sender, or have a wrong
+///   ICRC.
+/// - An unmarked packet causes a frame other than the acknowledgement that it requests.
+/// - A wake changes an outcome of a machine without slots; CNPs of two slots are closer than the slot interval.
+/// - Counters do not add up; the table has more flows than its capacity; the machine reports a transition that is not in its
+///   table.
 #[must_use]
 pub fn np_of(name: &str, data: &[u8]) -> usize {
     registry::with(name, Run { source: Unstructured::new(data) }).expect("a notification point of the registry")
@@ -120,7 +123,7 @@ impl Visitor for Run<'_> {
         let mut count = 0;
         for operation in operations(&mut self.source) {
             bench.operate(&operation);
-            bench.adds_up();
+            bench.assert_counters_add_up();
             count += 1;
         }
         count
@@ -133,11 +136,11 @@ struct Bench<A: NotificationPoint> {
     settings: A::Settings,
     enabled: bool,
     engine: Engine<A>,
-    /// A second engine with the same input, with additional wakes.
+    /// A second engine, which gets the same packets and additional wakes.
     woken: Engine<A>,
     headers: HeaderCacheOf<A, Fixed<2>>,
-    /// The time of the last CNP of a slot, by a clock that has not jumped since.
-    turn: Option<u64>,
+    /// The time of the last CNP of a slot; `None` after a jump of the clock.
+    last_slot_cnp: Option<u64>,
 }
 
 impl<A: NotificationPoint> Bench<A> {
@@ -147,7 +150,7 @@ impl<A: NotificationPoint> Bench<A> {
             Engine::new(Instant::from_nanos(now), link, params)
         };
         let (settings, headers) = (*settings, Zeroed::ZEROED);
-        Self { now, link, settings, enabled: true, engine: engine(), woken: engine(), headers, turn: None }
+        Self { now, link, settings, enabled: true, engine: engine(), woken: engine(), headers, last_slot_cnp: None }
     }
 
     fn params(&self) -> A::Params {
@@ -169,7 +172,7 @@ impl<A: NotificationPoint> Bench<A> {
             Operation::Jump(by) => {
                 let to = self.now.saturating_add_signed(by >> 8) >> 1;
                 if !(self.now..=self.now + SECOND).contains(&to) {
-                    (self.now, self.turn) = (to, None);
+                    (self.now, self.last_slot_cnp) = (to, None);
                     self.wake(128);
                     let _ = self.wake_other(to);
                 }
@@ -190,11 +193,11 @@ impl<A: NotificationPoint> Bench<A> {
             }
             Operation::Disconnect(flow) => self.headers.remove(qpn(*flow)),
         }
-        assert!(self.engine.next_wake() <= LONGEST_REST);
+        assert!(self.engine.next_wake() <= LONGEST_WAIT);
         assert!(self.engine.live_flows() <= 4);
     }
 
-    /// Wakes both at the same time, so that their clocks agree.
+    /// Wakes both engines at the same time, so that their clocks agree.
     fn wake(&mut self, room: usize) {
         let slot = A::slot_interval(&self.params());
         let mut ring = Ring::new(room, A::TRANSITIONS.len());
@@ -205,8 +208,8 @@ impl<A: NotificationPoint> Bench<A> {
         assert!(ring.sent.len() <= 1);
         for frame in &ring.sent {
             assert_eq!(read(frame).info.class(), Class::Cnp);
-            assert!(self.turn.is_none_or(|turn| self.now - turn >= slot.map_or(0, |slot| slot.get().into())));
-            self.turn = Some(self.now);
+            assert!(self.last_slot_cnp.is_none_or(|last| self.now - last >= slot.map_or(0, |slot| slot.get().into())));
+            self.last_slot_cnp = Some(self.now);
         }
         let _ = self.wake_other(self.now);
     }
@@ -232,17 +235,26 @@ impl<A: NotificationPoint> Bench<A> {
         }
         let room = usize::from(arrived.room % 512);
         let mut ring = Ring::new(room, A::TRANSITIONS.len());
-        let answer = self.engine.arrival(now, &roce, rx, &mut out(&mut ring, &self.headers));
+        let outcome = self.engine.arrival(now, &roce, rx, &mut out(&mut ring, &self.headers));
         let mut other_ring = Ring::new(room, A::TRANSITIONS.len());
         let other = self.woken.arrival(now, &roce, rx, &mut out(&mut other_ring, &self.headers));
-        // Slots happen in wakes only: they send CNPs, or make room in a table that is too small.
+        // A machine with slots acts in wakes: it sends CNPs, or removes flows from a table that is too small. With additional
+        // wakes its outcomes may therefore differ.
         if A::slot_interval(&self.params()).is_none() {
-            assert_eq!((answer, &ring.sent), (other, &other_ring.sent), "a wake decides");
+            assert_eq!((outcome, &ring.sent), (other, &other_ring.sent), "a wake changed the outcome");
         }
-        self.judge(arrived, &roce, rx, answer, &ring.sent);
+        self.assert_outcome(arrived, &roce, rx, outcome, &ring.sent);
     }
 
-    fn judge(&self, arrived: &Arrived, roce: &Roce<'_>, rx: RxMeta, answer: ArrivalOutcome, sent: &[Vec<u8>]) {
+    /// Checks the outcome for a packet, and the frames that were sent.
+    fn assert_outcome(
+        &self,
+        arrived: &Arrived,
+        roce: &Roce<'_>,
+        rx: RxMeta,
+        outcome: ArrivalOutcome,
+        sent: &[Vec<u8>],
+    ) {
         let mark = match roce.ecn {
             Ecn::Ce => Mark::Congested,
             Ecn::Ect1 if A::is_ternary(&self.params()) => Mark::Undetermined,
@@ -250,15 +262,15 @@ impl<A: NotificationPoint> Bench<A> {
         };
         let reliable = matches!(Transport::of(roce.bth.opcode), Transport::Rc | Transport::Xrc);
         let request = matches!(roce.info.class(), Class::Send | Class::Write);
-        let asks = reliable && request && (arrived.ack_request || roce.info.last());
-        let acknowledged = A::REPLIES && self.enabled && asks && rx.msn.is_some();
-        assert_eq!(answer.ack != AckOutcome::None, acknowledged, "{arrived:?}: {answer:?}");
+        let requests_ack = reliable && request && (arrived.ack_request || roce.info.last());
+        let acknowledged = A::REPLIES && self.enabled && requests_ack && rx.msn.is_some();
+        assert_eq!(outcome.ack != AckOutcome::None, acknowledged, "{arrived:?}: {outcome:?}");
         if mark == Mark::None && !acknowledged && !A::reacts_to(mark) {
-            assert_eq!((answer, sent.len()), (ArrivalOutcome::default(), 0));
+            assert_eq!((outcome, sent.len()), (ArrivalOutcome::default(), 0));
         }
-        assert!(mark != Mark::None || answer.reply.cnp.is_none(), "a CNP for an unmarked packet");
+        assert!(mark != Mark::None || outcome.reply.cnp.is_none(), "a CNP for an unmarked packet");
         let to = roce.deth().map(|deth| deth.source_qp).or(rx.remote);
-        let expected = [(Class::Cnp, answer.cnp == CnpOutcome::Sent), (Class::Ack, answer.ack == AckOutcome::Sent)];
+        let expected = [(Class::Cnp, outcome.cnp == CnpOutcome::Sent), (Class::Ack, outcome.ack == AckOutcome::Sent)];
         let expected: Vec<Class> = expected.into_iter().filter(|&(_, sent)| sent).map(|(class, _)| class).collect();
         let frames: Vec<Roce<'_>> = sent.iter().map(|frame| read(frame)).collect();
         assert_eq!(frames.iter().map(|frame| frame.info.class()).collect::<Vec<_>>(), expected);
@@ -267,15 +279,17 @@ impl<A: NotificationPoint> Bench<A> {
             if frame.info.class() == Class::Ack {
                 assert_eq!((frame.bth.psn, frame.shims().int), (roce.bth.psn, roce.shims().int));
                 assert_eq!(frame.shims().time.map(|time| time.echo), roce.shims().time.map(|time| time.sent));
-                assert_eq!(frame.echo(), answer.reply.echo);
-                // Machines that take unmarked packets too use signals other than marks.
+                assert_eq!(frame.echo(), outcome.reply.echo);
+                // A machine that reacts to unmarked packets too uses signals other than marks, and need not echo these.
                 assert!(A::reacts_to(Mark::None) || frame.echo() >= mark, "the acknowledgement hides a mark");
                 assert_eq!(frame.aeth().map(|aeth| aeth.msn), rx.msn.map(|msn| msn & 0xff_ffff));
             }
         }
     }
 
-    fn adds_up(&self) {
+    /// Checks that each marked packet was counted by one outcome. A machine with slots is not checked: it also counts the CNPs
+    /// of slots, which no single packet causes.
+    fn assert_counters_add_up(&self) {
         if A::slot_interval(&self.params()).is_some() {
             return;
         }
@@ -305,6 +319,7 @@ fn qpn(flow: u8) -> Qpn {
     Qpn::new(u32::from(flow % FLOWS) * 0x10_0001)
 }
 
+/// Parses a frame, whose ICRC must be right.
 fn read(frame: &[u8]) -> Roce<'_> {
     match parse(frame, frame.len()) {
         Ok(Parsed::Roce(roce)) if roce.icrc::<TableCrc>() == Icrc::Valid => roce,
@@ -317,7 +332,7 @@ impl Arrived {
         static AREA: [u8; 96] = [0x3c; 96];
         let (source, destination) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
         let int = self.telemetry.and_then(|(hops, path)| IntShim::new(IntLayout::Wide, path, hops % 7, &AREA));
-        // Few values, so that the receiver's own C_R is often among them.
+        // Few different values, so that one often equals the receiver's own credit C_R.
         let mlcc_data = self.telemetry.map(|(_, path)| MlccData { credit: path % 4, queue: Bytes::new(self.psn) });
         let time = self.sent.map(|sent| Time { sent: Stamp::from_bits(sent), ..Time::default() });
         let frame = Frame {

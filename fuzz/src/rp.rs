@@ -1,4 +1,4 @@
-//! A sender's reaction point: any algorithm, any settings, any events, and a clock that may jump.
+//! The target of the reaction points: any algorithm, any settings, any events, and a clock that may jump.
 
 use crate::{operations, settings};
 use arbitrary::{Arbitrary, Unstructured};
@@ -12,13 +12,13 @@ use cc_rp::{Ack, Cx, Decision, Event, EventSet, FlowDecision, Limits, RateLimite
 
 const FLOWS: usize = 4;
 const SECOND: u64 = 1_000_000_000;
-/// An engine that was not called for longer than this, in nanoseconds, is woken before the next wait. Waits are at most 2^29
-/// ns, so that it is called once a second, as its contract has it.
-const AWAY: u64 = SECOND / 2;
-/// An engine cuts pauses to what it is sure to be called within.
+/// If the late engine was not called for longer than this, in nanoseconds, it is woken before the next wait. A wait takes at
+/// most 2^29 ns, so that the engine is called at least once a second, as its contract demands.
+const LONGEST_SILENCE: u64 = SECOND / 2;
+/// An engine shortens a pause to this, within which it is certain to be called again.
 const LONGEST_PAUSE: Nanos = Nanos::new(400_000_000);
-/// The most wakes of the punctual engine in one wait; after them it is not woken for the rest of the wait.
-const TIMEOUT: usize = 2_000;
+/// The most wakes of the punctual engine in one wait. After them it is not woken until the wait's end.
+const MOST_WAKES: usize = 2_000;
 
 type Engine<A> = RpEngine<A, FLOWS, { 2 * FLOWS }>;
 
@@ -28,18 +28,19 @@ enum Operation {
     Close(u8),
     Bind(u8, u8),
     Sent(u8, u32, Near),
-    /// To a queue pair number, as in a frame.
+    /// A CNP arrives in a frame, for a queue pair number.
     Cnp(u8, Hint),
-    /// To a flow.
+    /// An event of a flow, named by its handle.
     Step(u8, Other),
     Pause(u8, u32),
-    /// Nanoseconds, shifted so that short ones are as frequent as long ones.
+    /// Time passes: nanoseconds, shifted right so that short waits are as frequent as long ones.
     Wait(u32, u8),
-    /// The punctual engine alone is woken, though nothing is due.
+    /// The punctual engine alone is woken, though no timer is due.
     Wake,
     Jump(i64),
 }
 
+/// The body of a CNP.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Hint {
     Plain,
@@ -67,7 +68,7 @@ impl Hint {
     }
 }
 
-/// Events that a flow may get beside transmissions.
+/// The events of a flow other than transmissions.
 #[derive(Arbitrary, Debug)]
 enum Other {
     Ack(Acked),
@@ -77,7 +78,7 @@ enum Other {
     SwitchInt(Telemetry),
 }
 
-/// A sequence number: near that of the last packet sent, or anywhere.
+/// A sequence number: near that of the last packet sent, or any.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Near {
     Last(i8),
@@ -100,7 +101,7 @@ struct Acked {
     /// Bytes, shifted right by up to 31.
     acked: (u32, u8),
     mark: u8,
-    /// Round-trip time, shifted right too; time held by the receiver; hops; buffer level.
+    /// Round-trip time, also shifted right; time held by the receiver; hops; buffer level.
     delay: Option<(u32, u8, u16, u8, u8)>,
     int: Option<Telemetry>,
     grant: Option<(u32, u8, u16, u16)>,
@@ -113,9 +114,9 @@ struct Telemetry {
     path: u8,
     compact: bool,
     speed: u8,
-    /// Offset of the switches' clocks.
+    /// The offset of the switches' clocks, in nanoseconds.
     skew: i16,
-    /// Bytes since the last, and queued, shifted right.
+    /// Bytes that the ports have sent since the last stack, and bytes in their queues, both shifted right.
     sent: (u32, u8),
     queue: (u32, u8),
 }
@@ -192,14 +193,14 @@ impl Acked {
     }
 }
 
-/// Passes the same events to two engines of one algorithm: one is woken at every `next_wake`, the other as seldom as its
+/// Passes the same events to two engines of one algorithm: one is woken at every `next_wake`, the other as rarely as its
 /// contract allows.
 ///
 /// # Panics
-/// - The two decide differently: wakes must not change decisions.
-/// - A decision is beyond the algorithm's limits or the port's speed, or is not what the rate limiter got.
-/// - Counters don't add up; a closed flow acts; a new flow in a used slot is not as new; settings are refused without a
-///   reason.
+/// - The decisions of the two differ: wakes must not change decisions.
+/// - A decision is outside the algorithm's limits or above the port's speed, or differs from the rate limiter's values.
+/// - Counters do not add up; a closed flow takes an event; a flow in a reused slot does not start with new state; settings are
+///   refused without a reason.
 pub fn rp(data: &[u8]) {
     let mut source = Unstructured::new(data);
     let Ok(start) = source.arbitrary::<u64>() else { return };
@@ -207,10 +208,10 @@ pub fn rp(data: &[u8]) {
     let _ = registry::with(entry.name, Run { start, source });
 }
 
-/// The same, with the algorithm of this name. Returns the number of operations.
+/// Does the same as [`rp`], with the algorithm of this name. Returns the number of operations in the bytes.
 ///
 /// # Panics
-/// As [`rp`]; and where there is no such algorithm.
+/// As [`rp`]; and if there is no algorithm of this name.
 pub fn rp_of(name: &str, data: &[u8]) -> usize {
     let mut source = Unstructured::new(data);
     let Ok(start) = source.arbitrary::<u64>() else { return 0 };
@@ -246,11 +247,11 @@ impl registry::Visitor for Run<'_> {
     }
 }
 
-/// A rate limiter that keeps the last values of each flow, and checks them against the bounds.
+/// A rate limiter that keeps the last values of each flow, and checks that they are within the algorithm's limits.
 struct Limiter {
     limits: Limits,
     link: Link,
-    told: [Option<(Rate, Bytes, Nanos)>; FLOWS],
+    values: [Option<(Rate, Bytes, Nanos)>; FLOWS],
 }
 
 impl RateLimiter for Limiter {
@@ -258,7 +259,7 @@ impl RateLimiter for Limiter {
         assert!(self.limits.rate <= rate && rate <= self.link.line_rate, "{rate:?}");
         assert!(window >= self.limits.window, "{window:?}");
         assert!(hold <= LONGEST_PAUSE.max(self.limits.hold), "{hold:?}");
-        self.told[usize::from(index)] = Some((rate, window, hold));
+        self.values[usize::from(index)] = Some((rate, window, hold));
     }
 }
 
@@ -283,11 +284,11 @@ struct Bench<A: ReactionPoint> {
     switches: Switches,
     /// The last packet sent.
     last: Psn,
-    /// There was a pause or a jump of the clock.
+    /// Whether there was a pause or a jump of the clock.
     disturbed: bool,
     /// When the late engine was last called.
     called: u64,
-    /// Every handle that was returned, stale ones included, and whether it is open.
+    /// Every handle that was returned, including stale ones, and whether it is open.
     handles: Vec<(Handle, bool)>,
     cnps: u64,
     stale: u64,
@@ -298,7 +299,7 @@ impl<A: ReactionPoint> Bench<A> {
     fn new(now: u64, link: Link, settings: &A::Settings) -> Self {
         let sender = || {
             let params = A::check(settings, &link).expect("checked before");
-            let limiter = Limiter { limits: A::limits(&params, &link), link, told: [None; FLOWS] };
+            let limiter = Limiter { limits: A::limits(&params, &link), link, values: [None; FLOWS] };
             Sender { engine: Engine::new(Instant::from_nanos(now), link, params), limiter }
         };
         // A handle that no call has returned yet.
@@ -341,9 +342,9 @@ impl<A: ReactionPoint> Bench<A> {
                 let (psn, bytes) = (psn.get(self.last), Bytes::new(bytes));
                 self.last = psn;
                 let step = self.both(|sender, now| sender.engine.sent(now, handle, psn, bytes, &mut sender.limiter));
-                let wanted = A::EVENTS.contains(EventSet::SENT);
-                self.stale += u64::from(wanted && !open);
-                assert_eq!(step.map(|(handle, _)| handle), (wanted && open).then_some(handle));
+                let used = A::EVENTS.contains(EventSet::SENT);
+                self.stale += u64::from(used && !open);
+                assert_eq!(step.map(|(handle, _)| handle), (used && open).then_some(handle));
             }
             Operation::Cnp(number, body_kind) => {
                 let (qpn, body_kind) = (qpn(number), body_kind.get());
@@ -356,19 +357,19 @@ impl<A: ReactionPoint> Bench<A> {
                 self.cnps += 1;
                 assert!(step.is_none() || step.map(|(handle, _)| handle) == bound);
                 let counts = A::EVENTS.contains(EventSet::CNP) && body_kind == CnpBodyKind::Standard;
-                assert!(!counts || step.is_some() == bound.is_some(), "a plain CNP always counts");
+                assert!(!counts || step.is_some() == bound.is_some(), "a standard CNP is always handled");
             }
             Operation::Step(which, ref event) => {
                 let (handle, open) = self.pick(which);
                 let mut switches = Switches { sent: self.switches.sent, area: [0; 16 * 15] };
                 let event = event.get(self.now, self.last, &mut switches);
                 let step = self.both(|sender, now| sender.engine.step(now, handle, &event, &mut sender.limiter));
-                let wanted = A::EVENTS.contains(event.kind());
+                let used = A::EVENTS.contains(event.kind());
                 let is_cnp = matches!(event, Event::Cnp { .. } | Event::SwitchInt { .. });
                 self.cnps += u64::from(open && is_cnp);
-                self.stale += u64::from((wanted || is_cnp) && !open);
+                self.stale += u64::from((used || is_cnp) && !open);
                 let may_be_ignored = matches!(event, Event::Cnp { body_kind: CnpBodyKind::Extended(_) });
-                assert!(step.is_some() == (wanted && open) || may_be_ignored);
+                assert!(step.is_some() == (used && open) || may_be_ignored);
                 self.switches.sent = switches.sent;
             }
             Operation::Pause(priority, time) => {
@@ -405,21 +406,22 @@ impl<A: ReactionPoint> Bench<A> {
             return;
         };
         assert!(self.handles.iter().all(|&(other, open)| !open || other.index() != handle.index()));
-        self.is_as_new(handle);
-        // Generations repeat.
+        self.assert_as_new(handle);
+        // A handle's generation repeats after many reuses of its slot: the new handle may equal a stale one.
         self.handles.retain(|&(other, _)| other != handle);
         self.handles.push((handle, true));
     }
 
-    /// Checks that a flow in a used slot begins with the state of a flow in a new engine.
-    fn is_as_new(&mut self, handle: Handle) {
+    /// Checks that a flow in a reused slot starts with the state of a flow in a new engine.
+    fn assert_as_new(&mut self, handle: Handle) {
         let now = Instant::from_nanos(self.now);
         let (pause, clock_without_pauses) = (Nanos::ZERO, now.stamp());
         let mut fresh = A::open(&Cx { now, link: &self.link, params: &self.params, pause, clock_without_pauses });
         fresh.on(&Cx { now, link: &self.link, params: &self.params, pause, clock_without_pauses }, &Event::Wake);
         let quiet =
-            self.punctual.limiter.told[usize::from(handle.index())].is_some_and(|(_, _, hold)| hold == Nanos::ZERO);
-        // Not comparable after a pause, which stops the clock of pauses, nor after a clock jump, which shifts local time.
+            self.punctual.limiter.values[usize::from(handle.index())].is_some_and(|(_, _, hold)| hold == Nanos::ZERO);
+        // The states differ after a pause, which stops the clock without pauses, and after a clock jump, which shifts local
+        // time.
         if quiet && !self.disturbed {
             assert_eq!(self.punctual.engine.state(handle), Some(&fresh));
         }
@@ -440,11 +442,11 @@ impl<A: ReactionPoint> Bench<A> {
         let mut decide = |sender: &mut Sender<A>| {
             let FlowDecision { handle, decision, .. } = event(sender, now)?;
             let Decision { rate, window, hold, .. } = decision;
-            assert_eq!(sender.limiter.told[usize::from(handle.index())], Some((rate, window, hold)));
+            assert_eq!(sender.limiter.values[usize::from(handle.index())], Some((rate, window, hold)));
             Some((handle, decision))
         };
         let decided = decide(&mut self.punctual);
-        assert_eq!(decide(&mut self.late), decided, "a wake decides");
+        assert_eq!(decide(&mut self.late), decided, "a wake changed the decision");
         decided
     }
 
@@ -457,12 +459,12 @@ impl<A: ReactionPoint> Bench<A> {
     /// Lets time pass: at most 2^29 ns.
     fn wait(&mut self, nanos: u64) {
         let end = self.now + nanos;
-        if end - self.called > AWAY {
+        if end - self.called > LONGEST_SILENCE {
             self.both_wake();
         }
         let mut at = self.now;
         self.punctual.wake(at);
-        for _ in 0..TIMEOUT {
+        for _ in 0..MOST_WAKES {
             at += u64::from(self.punctual.engine.next_wake().get());
             if at > end {
                 break;
@@ -509,7 +511,7 @@ fn cnp(dest_qp: Qpn, body_kind: CnpBodyKind) -> Vec<u8> {
     buffer
 }
 
-/// Few numbers, so that operations often use the same.
+/// One of six queue pair numbers: few, so that operations often use the same.
 fn qpn(number: u8) -> Qpn {
     Qpn::new(u32::from(number % 6))
 }

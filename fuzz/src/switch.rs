@@ -1,4 +1,5 @@
-//! A switch with any stages: any settings, any packets, pauses and messages in any order, and a clock that may jump.
+//! The target of the congestion points: a switch with any stages and settings, any packets, pauses and messages in any order,
+//! and a clock that may jump.
 
 use crate::{operations, settings};
 use arbitrary::{Arbitrary, Unstructured};
@@ -21,7 +22,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 const PORTS: usize = 2;
 const QUEUES: usize = PORTS * Queue::CLASSES;
-/// The queues that traffic uses, the last of them beyond the last port. The first is never configured: control traffic.
+/// The queues that traffic uses. The first, that of control traffic, is never configured; the last is beyond the last port.
 const USED: [Queue; 5] = [
     Queue { port: 0, class: 0 },
     Queue { port: 0, class: 3 },
@@ -32,35 +33,37 @@ const USED: [Queue; 5] = [
 const CONTROL: usize = 0;
 const BEYOND: usize = 4;
 const SECOND: u64 = 1_000_000_000;
-/// A longer pause ends after this many nanoseconds; one of at least [`STORM`] nanoseconds counts as a pause storm.
+/// The longest pause, in nanoseconds: a longer one ends after this time. A pause of at least [`STORM`] nanoseconds counts as a
+/// pause storm.
 const LONGEST_PAUSE: u64 = 400_000_000;
 const STORM: u64 = 100_000_000;
 
 #[derive(Arbitrary, Debug)]
 enum Operation {
-    /// A packet comes in: its queue, its bytes shifted right, its frame.
+    /// A packet arrives: its queue, its bytes shifted right, its frame.
     Arrive(u8, (u32, u8), u8),
-    /// One of the packets that are in the switch has left it.
+    /// A packet that was in the switch has left its buffers.
     Release(u8),
     /// A packet leaves by a queue.
     Depart(u8, Leaving),
-    /// The length of a queue from now on: bytes, shifted right.
+    /// A queue gets another length: bytes, shifted right.
     Length(u8, (u32, u8)),
     /// The neighbour pauses a queue: nanoseconds, shifted right; zero resumes.
     Pause(u8, (u32, u8)),
-    /// LSCC's remote switch sends a rate: repeated, out of order, or zero.
+    /// LSCC's remote switch sends a rate, which may be repeated, out of order, or zero.
     Rate(u8, u16, (u32, u8)),
     /// Swing's remote switch sends a message.
     Relay(u8, u16, bool),
-    /// Nanoseconds, shifted so that short ones are as frequent as long ones.
+    /// Time passes: nanoseconds, shifted right so that short waits are as frequent as long ones.
     Wait(u32, u8),
-    /// Some of the switches are woken, though nothing is due.
+    /// The second switch is woken, though no timer is due.
     Wake,
     Jump(i64),
-    /// A stage goes on with other settings under traffic.
+    /// A stage gets other settings under traffic.
     Configure(u8, u8),
 }
 
+/// A packet that leaves.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 struct Leaving {
     /// Shifted right.
@@ -70,7 +73,7 @@ struct Leaving {
     frame: u8,
 }
 
-/// Small lengths are as frequent as large ones.
+/// A number of bytes. Small numbers are as frequent as large ones.
 fn bytes((value, by): (u32, u8)) -> Bytes {
     Bytes::new(value >> (by % 32))
 }
@@ -82,27 +85,28 @@ pub fn cp(data: &[u8]) {
     let _ = cp_of(entry.name, rest);
 }
 
-/// Drives the stage of this name, and up to three others in one list with it, in three switches of one seed; returns how many
-/// operations the bytes held. One switch is woken only as seldom as its contract allows, one now and then, and one has the
-/// stages in the other order.
+/// Drives three switches with the same operations and the same random seed. Each has the stage of this name, and up to three
+/// others in one list with it. The first switch is woken as rarely as its contract allows, the second also at other times, and
+/// the third has the stages in reverse order. Returns the number of operations in the bytes.
 ///
 /// # Panics
-/// - A list takes two stages that rewrite or that admit packets, or refuses others; settings that are in range are refused
-///   without a reason.
-/// - The order of stages decides; equal seeds give two verdicts; a wake decides where only marks and buffers are judged.
-/// - A mark is lowered by any stage but LSCC's limiting; a packet without ECT gets one; a packet of a queue that is not
-///   configured is touched.
-/// - A CNP is sent of anything but a data packet, is of a kind that no stage sends, or names another flow.
-/// - RED marks outside its rule.
-/// - Counters are not the sums of what happened, or pauses do not end when they have to, by local time.
+/// - A list accepts two stages that rewrite packets, or two that admit packets, or refuses others; settings in range are
+///   refused without a reason.
+/// - The order of stages changes a result; equal seeds give different verdicts; an additional wake changes the result of an
+///   event, with stages that decide by queue lengths and marks only.
+/// - A stage other than LSCC's rate limiting lowers a mark; a packet without ECT gets a mark; a packet of a queue that is not
+///   configured is changed.
+/// - A CNP is caused by a packet other than a data packet, is of a kind that no stage of the list sends, or names another flow.
+/// - RED marks a packet below Kmin, or leaves one above Kmax without a mark.
+/// - Counters are not the sums of the events, or pauses do not end when they have to, by local time.
 /// - A PFC frame repeats the state that the neighbour was sent last, other than to renew a pause; an empty switch pauses a
-///   neighbour; the buffered bytes are not those admitted and not yet released.
-/// - A record has more bytes than the port holds; messages are not numbered one by one.
+///   neighbour.
+/// - A telemetry record has a longer queue than the port; relay messages are not numbered consecutively.
 #[must_use]
 pub fn cp_of(name: &str, data: &[u8]) -> usize {
     let mut source = Unstructured::new(data);
     let Ok((start, seed, gbps, others)) = source.arbitrary::<(u64, u64, u8, [u8; 4])>() else { return 0 };
-    // Sometimes none: a link that is down.
+    // A line rate of 0 is that of a link that is down.
     let line_rate = Rate::from_gbps([0, 10, 25, 40, 100, 200, 400, 800][usize::from(gbps % 8)]);
     let link = Link { line_rate, mtu: Bytes::new(1_500), base_rtt: Nanos::new(12_000) };
     let [count, others @ ..] = others;
@@ -135,18 +139,19 @@ pub fn cp_of(name: &str, data: &[u8]) -> usize {
         bench.operate(&operation, &frames);
         count += 1;
     }
-    bench.empties();
+    bench.drain();
     count
 }
 
-/// Whether the list of these stages must refuse another.
+/// Whether a list of the stages `taken` must refuse the stage `name`: it may have one stage that rewrites packets, and one that
+/// admits them.
 fn refuses<'a>(taken: impl Iterator<Item = &'a str>, name: &str) -> bool {
     const REWRITE: [&str; 4] = ["lscc_rate_limiting", "lscc_direct_int", "mlcc_near_source", "mlcc_per_flow_queues"];
     let kind = |name: &str| if REWRITE.contains(&name) { 1 } else { 2 * usize::from(name == "mmu") };
     kind(name) > 0 && { taken }.any(|other| kind(other) == kind(name))
 }
 
-/// Settings of the stage of this name, in the order of its fields; `None` when they contradict each other or the link.
+/// Settings for the stage of this name, in the order of its fields; `None` if they contradict each other or the link.
 fn words(name: &str, link: &Link, source: &mut Unstructured<'_>) -> Option<Vec<u32>> {
     registry::with(name, Words { link, source }).expect("a stage of the registry")
 }
@@ -176,7 +181,7 @@ impl Visitor for Words<'_, '_> {
     }
 }
 
-/// What the counters of a queue must show.
+/// The model of a queue: the values that its counters must have.
 #[derive(Clone, Copy, Default)]
 struct Model {
     counters: QueueCounters,
@@ -204,17 +209,18 @@ impl Model {
     }
 }
 
-/// A switch, and what it has sent.
+/// A switch, and the frames that it has sent.
 struct One {
     switch: Switch<StageList, Heap>,
     sent: Recorder,
-    /// Whether the neighbour was sent a pause, and the sequence numbers of the last messages, by queue.
+    /// By queue, whether the last PFC frame paused the neighbour.
     paused: BTreeMap<Queue, bool>,
+    /// By queue and kind (true for a rate), the sequence number of the last message.
     numbers: BTreeMap<(Queue, bool), u16>,
 }
 
 impl One {
-    /// Checks and removes what was sent, and returns it as text: PFC frames, CNPs and messages.
+    /// Checks and removes the frames that were sent. Returns them as text: PFC frames, CNPs and messages.
     fn take(&mut self, woken: bool) -> String {
         let Recorder { cnps, peers, pfcs, .. } = &mut self.sent;
         for &(queue, quanta) in &*pfcs {
@@ -227,15 +233,15 @@ impl One {
                 PeerMessage::Relay(RelayMessage { seq, .. }) => (false, *seq),
             };
             let last = self.numbers.insert((*queue, rate), seq).unwrap_or(0);
-            // Of several periods that end at one call, the rate of the last is sent: its number counts them all.
+            // If several periods end at one call, only the last one's rate is sent, whose number counts all of them.
             assert!(rate || seq == last.wrapping_add(1), "{queue:?}: {message:?}");
         }
         peers.sort_by_key(|(queue, message)| (*queue, matches!(message, PeerMessage::Rate(_))));
-        let told = format!("{pfcs:?} {cnps:?} {peers:?}");
+        let text = format!("{pfcs:?} {cnps:?} {peers:?}");
         pfcs.clear();
         cnps.clear();
         peers.clear();
-        told
+        text
     }
 
     fn wake(&mut self, now: Instant) -> String {
@@ -248,20 +254,20 @@ struct Bench {
     now: u64,
     clock: LocalClock,
     woken_at: u64,
-    /// Whether a stage took the last event, or the switches were woken.
+    /// Whether a stage took the last event, or the last call was a wake of all switches.
     taken: bool,
     seed: u64,
     link: Link,
-    /// Names and settings of the stages.
+    /// The stages' names, and the settings between which each changes.
     stages: Vec<(&'static str, Vec<Vec<u32>>)>,
     late: One,
     woken: One,
-    turned: One,
+    reversed: One,
     models: [Option<Model>; USED.len()],
-    /// Packets that are in the switch: queue and bytes.
+    /// The packets in the switch: queue and bytes.
     held: Vec<(usize, Bytes)>,
     lengths: [Bytes; USED.len()],
-    /// Kmin and Kmax of RED, where it alone marks.
+    /// Kmin and Kmax of RED, if no other stage marks.
     thresholds: Option<(u64, u64)>,
 }
 
@@ -269,11 +275,11 @@ impl Bench {
     fn new(now: u64, seed: u64, link: Link, stages: Vec<(&str, Vec<Vec<u32>>)>) -> Self {
         let entry = |name: &str| registry::ALL.iter().find(|entry| entry.name == name).expect("of the registry").name;
         let stages: Vec<_> = stages.into_iter().map(|(name, known)| (entry(name), known)).collect();
-        let one = |turned: bool| {
+        let one = |reversed: bool| {
             let mut switch = Switch::<StageList, Heap>::new(Instant::from_nanos(now));
             switch.make_room(QUEUES);
             let mut order: Vec<_> = stages.iter().collect();
-            if turned {
+            if reversed {
                 order.reverse();
             }
             for (name, known) in order {
@@ -281,7 +287,7 @@ impl Bench {
             }
             One { switch, sent: Recorder::default(), paused: BTreeMap::new(), numbers: BTreeMap::new() }
         };
-        let (late, woken, turned) = (one(false), one(false), one(true));
+        let (late, woken, reversed) = (one(false), one(false), one(true));
         let clock = LocalClock::new(Instant::from_nanos(now));
         let (models, lengths) = ([None; USED.len()], [Bytes::ZERO; USED.len()]);
         let (held, thresholds) = (Vec::new(), None);
@@ -295,7 +301,7 @@ impl Bench {
             stages,
             late,
             woken,
-            turned,
+            reversed,
             models,
             held,
             lengths,
@@ -306,7 +312,7 @@ impl Bench {
         }
         let error = bench.late.switch.configure(Instant::from_nanos(now), USED[BEYOND], &link, &(), seed);
         assert!(matches!(error, Err(ConfigureError::NoSuchQueue { ports: PORTS, .. })));
-        bench.judge_by(0);
+        bench.set_thresholds(0);
         bench
     }
 
@@ -314,8 +320,8 @@ impl Bench {
         self.stages.iter().any(|&(stage, _)| stage == name)
     }
 
-    /// RED's thresholds as they are now, scaled to the link.
-    fn judge_by(&mut self, which: usize) {
+    /// Computes RED's thresholds, scaled to the link, from its settings of this number.
+    fn set_thresholds(&mut self, which: usize) {
         self.thresholds = match self.stages.iter().find(|&&(name, _)| name == "red") {
             Some((_, known)) if !self.has("tcd") => {
                 let [kmin, kmax, _, reference] = known[which % known.len()][..] else { panic!("four settings") };
@@ -323,21 +329,22 @@ impl Bench {
                     0 => u128::from(threshold),
                     reference => u128::from(threshold) * u128::from(self.link.line_rate.to_bits()) / reference,
                 };
-                let [kmin, kmax] = [kmin, kmax].map(|threshold| u64::try_from(scale(threshold)).expect("it was taken"));
+                let [kmin, kmax] =
+                    [kmin, kmax].map(|threshold| u64::try_from(scale(threshold)).expect("checked before"));
                 Some((kmin, kmax))
             }
             _ => None,
         };
     }
 
-    /// The time of a call, and local time.
+    /// The time of a call, by the caller's clock and in nanoseconds of local time.
     fn call(&mut self) -> (Instant, u64) {
         let now = Instant::from_nanos(self.now);
         (now, self.clock.advance(now).nanos())
     }
 
     fn ones(&mut self) -> [&mut One; 3] {
-        [&mut self.late, &mut self.woken, &mut self.turned]
+        [&mut self.late, &mut self.woken, &mut self.reversed]
     }
 
     fn configure(&mut self, queue: usize) {
@@ -359,7 +366,7 @@ impl Bench {
                 self.depart(queue(at), leaving, &frames[usize::from(leaving.frame) % frames.len()]);
             }
             Operation::Length(at, length) => {
-                // A pause that has just run out must end before the queue changes.
+                // A pause that has expired must end before the queue's length changes.
                 self.wake_all();
                 self.lengths[queue(at)] = bytes(length);
                 let (at, length) = (USED[queue(at)], bytes(length));
@@ -370,17 +377,17 @@ impl Bench {
             Operation::Pause(at, time) => self.pause(queue(at), Nanos::new(bytes(time).get())),
             Operation::Rate(at, seq, units) => {
                 let message = RateMessage { seq, units: bytes(units).get(), ..RateMessage::default() };
-                self.tell(queue(at), &Event::Peer(PeerMessage::Rate(message)));
+                self.pass(queue(at), &Event::Peer(PeerMessage::Rate(message)));
             }
             Operation::Relay(at, seq, paused) => {
-                self.tell(queue(at), &Event::Peer(PeerMessage::Relay(RelayMessage { paused, seq })));
+                self.pass(queue(at), &Event::Peer(PeerMessage::Relay(RelayMessage { paused, seq })));
             }
             Operation::Wait(nanos, shift) => {
                 if self.now - self.woken_at > SECOND / 2 - 1 {
                     self.wake_all();
                 }
                 let wait = u64::from(nanos >> (3 + shift % 29)).min(SECOND / 2);
-                // What is due is done in time.
+                // A wake that is due during the wait takes place before it.
                 if self.late.switch.next_wake().nanos() <= self.now + wait {
                     self.wake_all();
                 }
@@ -400,14 +407,14 @@ impl Bench {
             Operation::Jump(by) => {
                 let to = self.now.saturating_add_signed(by >> 8) >> 1;
                 if !(self.now..=self.now + SECOND).contains(&to) {
-                    // All see the same jump.
+                    // All switches are called before and after the jump, so that each sees the same jump.
                     self.wake_all();
                     self.now = to;
                     self.wake_all();
                 }
             }
             Operation::Configure(stage, which) => {
-                // What is due is due by the old settings.
+                // Timers that are due expire under the old settings.
                 self.wake_all();
                 let place = usize::from(stage) % self.stages.len();
                 let (name, known) = &self.stages[place];
@@ -419,58 +426,59 @@ impl Bench {
                     self.configure(queue);
                 }
                 if name == "red" {
-                    self.judge_by(which.into());
+                    self.set_thresholds(which.into());
                 }
             }
         }
     }
 
-    /// Wakes decide nothing: the stages judge lengths and marks, and no deadline of theirs sends anything.
+    /// Whether additional wakes change no result of an event: all stages decide by queue lengths and marks, not by deadlines.
     fn is_calm(&self) -> bool {
         self.stages.iter().all(|(name, _)| ["red", "tcd", "int", "mmu"].contains(name))
     }
 
     fn wake_all(&mut self) {
         let (now, local) = self.call();
-        let [late, woken, turned] = self.ones().map(|one| one.wake(now));
-        assert_eq!(late, turned, "the order of stages decides");
+        let [late, woken, reversed] = self.ones().map(|one| one.wake(now));
+        assert_eq!(late, reversed, "the order of stages changed a result");
         assert!(self.is_calm() || late == woken);
         (self.woken_at, self.taken) = (self.now, true);
         self.models.iter_mut().flatten().for_each(|model| model.expire(local));
     }
 
-    /// Passes an event of a queue to all three switches. Returns the verdict, and what was sent.
+    /// Passes an event of a queue to all three switches. Returns the verdict, and the CNPs that were sent.
     fn event(&mut self, queue: usize, event: &Event<'_>) -> (Verdict, Vec<(FlowKey, CnpBody)>) {
         let (now, local) = self.call();
         let takes = self.late.switch.stages().takes().contains(event.kind());
         self.taken = takes;
         let cnps = {
-            let [late, woken, turned] = self.ones().map(|one| {
+            let [late, woken, reversed] = self.ones().map(|one| {
                 let verdict = one.switch.on(now, USED[queue], event, &mut one.sent);
                 let cnps: Vec<_> = one.sent.cnps.iter().map(|(flow, body, _)| (*flow, *body)).collect();
                 let records =
                     one.sent.cnps.iter().all(|(_, body, hop)| hop.is_some() == (body.kind == CnpKind::DirectInt));
-                assert!(records, "a record belongs to a direct INT");
+                assert!(records, "only a direct INT carries a record");
                 (verdict, cnps, one.take(false))
             });
-            assert_eq!(late, woken, "a wake decides");
-            assert_eq!(late, turned, "the order of stages decides");
+            assert_eq!(late, woken, "a wake changed a result");
+            assert_eq!(late, reversed, "the order of stages changed a result");
             late
         };
         match &mut self.models[queue] {
-            // A switch does nothing for events that no stage takes.
+            // A switch ignores events that no stage takes.
             Some(model) if takes => model.expire(local),
             Some(_) => {}
             None => assert_eq!((cnps.0, &cnps.2[..]), (Verdict::PASS, "[] [] []"), "{queue}: not configured"),
         }
-        let next = [&self.late, &self.turned].map(|one| one.switch.next_wake());
-        assert_eq!(next[0], next[1], "the order of stages decides");
+        let next = [&self.late, &self.reversed].map(|one| one.switch.next_wake());
+        assert_eq!(next[0], next[1], "the order of stages changed a result");
         (cnps.0, cnps.1)
     }
 
-    fn tell(&mut self, queue: usize, event: &Event<'_>) {
+    /// Passes an event that concerns no departing packet: it must cause no CNP, and its verdict no change.
+    fn pass(&mut self, queue: usize, event: &Event<'_>) {
         assert_eq!(self.event(queue, event), (Verdict::PASS, Vec::new()));
-        self.counts(queue);
+        self.assert_counters(queue);
     }
 
     fn arrive(&mut self, queue: usize, bytes: Bytes, frame: &[u8]) {
@@ -484,7 +492,7 @@ impl Bench {
         if !verdict.drop {
             self.held.push((queue, bytes));
         }
-        self.counts(queue);
+        self.assert_counters(queue);
     }
 
     fn release(&mut self, which: u8) {
@@ -494,7 +502,7 @@ impl Bench {
         let (queue, bytes) = self.held.swap_remove(usize::from(which) % self.held.len());
         let queued =
             self.held.iter().filter(|held| held.0 == queue).map(|held| held.1).fold(bytes, Bytes::saturating_add);
-        self.tell(queue, &Event::Release { bytes, queued });
+        self.pass(queue, &Event::Release { bytes, queued });
     }
 
     fn depart(&mut self, queue: usize, leaving: Leaving, frame: &[u8]) {
@@ -526,7 +534,7 @@ impl Bench {
             assert!(mark == Mark::Congested || !markable || queued <= kmax, "{queued} of {kmax}: not marked");
             assert_eq!(not_ect, ecn == Ecn::NotEct && queued > kmax);
         }
-        self.rewritten(rewrite, marked, data);
+        self.assert_rewrite(rewrite, marked, data);
         let kind = [
             ("lscc_rate_limiting", CnpKind::Direct),
             ("lscc_direct_int", CnpKind::DirectInt),
@@ -546,30 +554,32 @@ impl Bench {
             model.counters.ecn_marked += u64::from(mark == Mark::Congested && marked != ecn);
             model.counters.not_ect_above_kmax += u64::from(not_ect);
         }
-        self.counts(queue);
+        self.assert_counters(queue);
     }
 
-    /// What becomes of a packet with these ECN bits, the marks of the other stages among them.
-    fn rewritten(&self, rewrite: Option<cc_cp::Rewrite>, marked: Ecn, data: bool) {
+    /// Checks the changes to a packet. `marked` are its ECN bits after the marks of the other stages.
+    fn assert_rewrite(&self, rewrite: Option<cc_cp::Rewrite>, marked: Ecn, data: bool) {
         let limits = self.has("lscc_rate_limiting");
-        let empties = self.has("lscc_direct_int") || self.has("mlcc_near_source") || self.has("mlcc_per_flow_queues");
-        assert_eq!(rewrite.is_some(), limits || empties);
+        let clears_int =
+            self.has("lscc_direct_int") || self.has("mlcc_near_source") || self.has("mlcc_per_flow_queues");
+        assert_eq!(rewrite.is_some(), limits || clears_int);
         let Some(rewrite) = rewrite else { return };
-        // LSCC's limiting has dealt with the mark, unless it has no room for the flow.
+        // LSCC's rate limiting removes the mark, which it has recorded, unless its table has no room for the flow.
         let lowered = limits && data && marked == Ecn::Ce && rewrite.ecn == Ecn::Ect0;
         assert!(rewrite.ecn == marked || lowered, "{marked:?}: {rewrite:?}");
-        assert_eq!(rewrite.clear_int, empties && data);
+        assert_eq!(rewrite.clear_int, clears_int && data);
         assert_eq!(rewrite.mlcc.is_some(), data && self.has("mlcc_per_flow_queues"));
     }
 
     fn pause(&mut self, queue: usize, time: Nanos) {
         let queued = self.lengths[queue];
         let (_, local) = self.call();
-        self.tell_pause(queue, time, queued, local);
-        self.counts(queue);
+        self.pass_pause(queue, time, queued, local);
+        self.assert_counters(queue);
     }
 
-    fn tell_pause(&mut self, queue: usize, time: Nanos, queued: Bytes, local: u64) {
+    /// Passes a pause to the switches, and to the queue's model.
+    fn pass_pause(&mut self, queue: usize, time: Nanos, queued: Bytes, local: u64) {
         assert_eq!(self.event(queue, &Event::Pause { time, queued }), (Verdict::PASS, Vec::new()));
         let takes = self.late.switch.stages().takes().contains(Kind::Pause);
         if let Some(model) = self.models[queue].as_mut().filter(|_| takes) {
@@ -585,34 +595,35 @@ impl Bench {
         }
     }
 
-    /// After an event that a stage takes, or a wake, a queue has counted what happened to it, however often the switch was woken
-    /// before. Any other event does nothing: a pause that has run out is then counted only in the switch that was woken since.
-    fn counts(&self, queue: usize) {
+    /// Checks a queue's counters against the model, after an event that a stage takes or a wake of all switches; they do not
+    /// depend on earlier wakes. After other events, which switches ignore, the counters may differ: an expired pause is counted
+    /// only in the switch that was woken since.
+    fn assert_counters(&self, queue: usize) {
         if self.taken {
             let expected = self.models[queue].as_ref().map(|model| &model.counters);
-            for one in [&self.late, &self.woken, &self.turned] {
+            for one in [&self.late, &self.woken, &self.reversed] {
                 assert_eq!(one.switch.counters(USED[queue]), expected);
             }
         }
         let steps = (self.clock.forward_jumps(), self.clock.backward_jumps());
-        assert_eq!([self.late.switch.clock_steps(), self.turned.switch.clock_steps()], [steps; 2]);
+        assert_eq!([self.late.switch.clock_steps(), self.reversed.switch.clock_steps()], [steps; 2]);
     }
 
-    /// When all has left, no neighbour is paused, unless by a relay.
-    fn empties(&mut self) {
+    /// Releases all packets. Checks that no neighbour is paused then, unless Swing relays a remote pause.
+    fn drain(&mut self) {
         while !self.held.is_empty() {
             self.release(0);
         }
         self.wake_all();
         for queue in 0..BEYOND {
-            self.counts(queue);
+            self.assert_counters(queue);
         }
         assert!(self.has("swing") || self.late.paused.values().all(|&paused| !paused));
         assert!(self.models[CONTROL].is_none());
     }
 }
 
-/// Frames of few flows, more than a set of a table has places for: data with telemetry, acknowledgements with credits, CNPs.
+/// Frames of eight flows, more than a set of a table has places for: data with telemetry, acknowledgements with credits, CNPs.
 fn frames() -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     for flow in 0..8_u8 {

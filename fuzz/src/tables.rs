@@ -1,4 +1,4 @@
-//! The bounded tables, the timer wheel and the local clock against simple models.
+//! The target of the bounded tables, the timer wheel and the local clock, which are compared with simple models.
 
 use crate::operations;
 use arbitrary::{Arbitrary, Unstructured};
@@ -8,10 +8,10 @@ use cc_core::timer_wheel::TimerWheel;
 use cc_core::{Instant, Nanos, Qpn, Stamp};
 use std::collections::BTreeMap;
 
-/// Runs operations on one of the tables, which the first byte chooses.
+/// Performs operations on one of the tables, which the first byte chooses.
 ///
 /// # Panics
-/// The table and its model disagree.
+/// The table differs from its model.
 pub fn tables(data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     let mut source = Unstructured::new(rest);
@@ -25,7 +25,7 @@ pub fn tables(data: &[u8]) {
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Queue pair numbers: few, so that operations often use the same, and those at the ends of the range.
+/// A queue pair number: one of few, so that operations often use the same, including both ends of the range.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 struct Number(u8);
 
@@ -56,7 +56,7 @@ type Flow = (u32, Option<Qpn>);
 fn slots(source: &mut Unstructured<'_>) {
     let mut table = SlotTable::<u32, SLOTS, { 2 * SLOTS }>::new();
     let mut model: BTreeMap<u32, Flow> = BTreeMap::new();
-    // Every handle that was returned, stale ones included.
+    // Every handle that was returned, including stale ones.
     let mut handles = vec![Handle::from_bits(0)];
     for operation in operations(source) {
         let pick = |which: u8| handles[usize::from(which) % handles.len()];
@@ -103,11 +103,12 @@ fn slots(source: &mut Unstructured<'_>) {
                 assert_eq!(table.get(handle).is_some(), model.contains_key(&handle.to_bits()));
             }
         }
-        same_flows(&mut table, &model);
+        assert_same_flows(&mut table, &model);
     }
 }
 
-fn same_flows(table: &mut SlotTable<u32, SLOTS, { 2 * SLOTS }>, model: &BTreeMap<u32, Flow>) {
+/// Checks that the table has the model's flows, and no other.
+fn assert_same_flows(table: &mut SlotTable<u32, SLOTS, { 2 * SLOTS }>, model: &BTreeMap<u32, Flow>) {
     assert_eq!((table.len(), table.is_empty()), (model.len(), model.is_empty()));
     for (&bits, &(mut value, qpn)) in model {
         let handle = Handle::from_bits(bits);
@@ -135,7 +136,7 @@ enum PeerOperation {
     Wait(Wait),
 }
 
-/// A time from nothing to a quarter of a second, short ones as often as long ones.
+/// A time from 0 to a quarter of a second. Short times are as frequent as long ones.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 struct Wait {
     magnitude: u8,
@@ -148,15 +149,15 @@ impl Wait {
     }
 }
 
-/// A table of one set is an exact LRU cache, which the model checks in full. With more sets the model does not know which flows
-/// share a set, and checks only what holds for any such division.
+/// A table of one set is an exact LRU cache, of which the model predicts every result. With more sets the model does not know
+/// which flows share a set, and checks only what holds for any distribution of the flows.
 fn peers<const SETS: usize>(source: &mut Unstructured<'_>) {
     const WAYS: usize = 4;
     let Ok((start, horizon)) = source.arbitrary::<(u64, u32)>() else { return };
     // At most 2^31 ns, half the range of a stamp.
     let (mut now, horizon) = (start >> 1, Nanos::new(horizon >> 1));
     let mut table = SetAssocTable::<u32, SETS, WAYS>::new();
-    // When each flow was last seen, and its record.
+    // The time of each flow's last look-up, and its record.
     let mut model: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
     let (mut evicted, mut unswept) = (0, 0);
     for operation in operations(source) {
@@ -167,7 +168,7 @@ fn peers<const SETS: usize>(source: &mut Unstructured<'_>) {
                 let stamp = Instant::from_nanos(now).stamp();
                 let (record, seen) =
                     table.lookup_or_insert(qpn, stamp, horizon, |_| value).expect("every number has a set");
-                // A flow not seen within the horizon must not be found, whether or not a sweep has removed it.
+                // A flow that was not looked up within the horizon must not be found, whether or not a sweep has removed it.
                 if model.get(&qpn.get()).is_some_and(|(last, _)| now - last > u64::from(horizon.get())) {
                     assert_ne!(seen, Lookup::Hit);
                     model.remove(&qpn.get());
@@ -181,7 +182,7 @@ fn peers<const SETS: usize>(source: &mut Unstructured<'_>) {
                     let expected = match oldest {
                         _ if model.contains_key(&qpn.get()) => Lookup::Hit,
                         Some((victim, last)) if model.len() == WAYS => {
-                            // Of flows seen in the same nanosecond any may go.
+                            // Of flows that were last looked up in the same nanosecond, the table may evict any.
                             if model.values().filter(|(seen, _)| *seen == last).count() > 1 {
                                 return;
                             }
@@ -227,7 +228,7 @@ enum WheelOperation {
     Arm(u8, Wait),
     ArmPast(u8, Wait),
     ArmAnywhere(u8, u32),
-    ArmNobody(u16),
+    ArmNonexistent(u16),
     Disarm(u8),
     Wait(Wait),
     Pop,
@@ -237,20 +238,21 @@ enum WheelOperation {
 /// Deadlines are rounded up to ticks of this many nanoseconds.
 const TICK: u64 = 1_024;
 
-/// What a flow waits for.
+/// The state of a flow's timer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Waiting {
+    /// It is not armed.
     Idle,
-    /// For this tick, in nanoseconds.
+    /// It is due at this tick, in nanoseconds.
     Until(u64),
-    /// For a deadline further ahead than the wheel's contract: it may be woken at any time.
+    /// Its deadline may be further ahead than the wheel's contract permits: the flow may be woken at any time.
     Anytime,
 }
 
 fn wheel(source: &mut Unstructured<'_>) {
     const FLOWS: usize = 6;
     let Ok(start) = source.arbitrary::<u64>() else { return };
-    // Far from both ends, and on a tick so that the model's rounding is that of the stamps.
+    // Far from both ends of the range of time, and on a tick, so that the model rounds as stamps do.
     let start = (start >> 2) + (1 << 40);
     let mut clock = LocalClock::new(Instant::from_nanos(start));
     let mut wheel = TimerWheel::<FLOWS>::new(clock.now().stamp());
@@ -269,10 +271,10 @@ fn wheel(source: &mut Unstructured<'_>) {
                 wheel.arm(slot_of(flow) as u16, Stamp::from_bits(stamp));
                 waiting[slot_of(flow)] = Waiting::Anytime;
             }
-            WheelOperation::ArmNobody(flow) => {
-                let stranger = (FLOWS as u16).saturating_add(flow);
-                wheel.arm(stranger, clock.now().stamp());
-                wheel.disarm(stranger);
+            WheelOperation::ArmNonexistent(flow) => {
+                let slot = (FLOWS as u16).saturating_add(flow);
+                wheel.arm(slot, clock.now().stamp());
+                wheel.disarm(slot);
             }
             WheelOperation::Disarm(flow) => {
                 wheel.disarm(slot_of(flow) as u16);
@@ -285,7 +287,11 @@ fn wheel(source: &mut Unstructured<'_>) {
                 leaps += u32::from(to > outside);
                 reversals += u32::from(to < outside);
                 outside = to;
-                assert_eq!(clock.advance(Instant::from_nanos(outside)).nanos(), now, "a jump lets no time pass");
+                assert_eq!(
+                    clock.advance(Instant::from_nanos(outside)).nanos(),
+                    now,
+                    "local time does not pass in a jump"
+                );
             }
         }
         let now = clock.advance(Instant::from_nanos(outside)).nanos();
@@ -294,7 +300,7 @@ fn wheel(source: &mut Unstructured<'_>) {
             pop(&mut wheel, &mut waiting, now);
             popped = now;
         }
-        next_deadline(&wheel, &waiting, now);
+        assert_next_deadline(&wheel, &waiting, now);
     }
 }
 
@@ -308,10 +314,10 @@ fn arm<const FLOWS: usize>(wheel: &mut TimerWheel<FLOWS>, waiting: &mut [Waiting
     };
 }
 
-/// Pops all flows that are due: every flow whose tick has passed, and no other.
+/// Pops the flows that are due, and checks that these are all flows whose tick has passed, and no other.
 fn pop<const FLOWS: usize>(wheel: &mut TimerWheel<FLOWS>, waiting: &mut [Waiting; FLOWS], now: u64) {
     let stamp = Instant::from_nanos(now).stamp();
-    // Each call moves eight flows, each flow moves three times at most.
+    // A call moves up to eight flows to finer rings, and a flow moves at most three times.
     for _ in 0..4 * FLOWS {
         match wheel.pop_due(stamp) {
             Some(slot) => {
@@ -323,14 +329,14 @@ fn pop<const FLOWS: usize>(wheel: &mut TimerWheel<FLOWS>, waiting: &mut [Waiting
             None => {}
         }
     }
-    assert!(wheel.next_deadline().is_none_or(|next| !next.is_due(stamp)), "the work is not finished");
+    assert!(wheel.next_deadline().is_none_or(|next| !next.is_due(stamp)), "a deadline is still due");
     for (flow, waiting) in waiting.iter().enumerate() {
         assert!(!matches!(waiting, Waiting::Until(tick) if *tick <= now), "{flow} is not woken at {now}: {waiting:?}");
     }
 }
 
 /// Checks that the wheel's next deadline is not after the first deadline of a flow.
-fn next_deadline<const FLOWS: usize>(wheel: &TimerWheel<FLOWS>, waiting: &[Waiting; FLOWS], now: u64) {
+fn assert_next_deadline<const FLOWS: usize>(wheel: &TimerWheel<FLOWS>, waiting: &[Waiting; FLOWS], now: u64) {
     let first = waiting.iter().filter_map(|waiting| match waiting {
         Waiting::Until(tick) => Some((*tick).max(now.next_multiple_of(TICK))),
         Waiting::Idle | Waiting::Anytime => None,

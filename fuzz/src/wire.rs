@@ -1,4 +1,4 @@
-//! Any bytes as a frame.
+//! The target of the frame parser and builder: the bytes are a frame.
 
 use cc_core::wire::shim::{self, IntShim, Rcc, Time};
 use cc_core::wire::{
@@ -8,19 +8,20 @@ use cc_core::wire::{
 use cc_core::{Bytes, CnpBodyKind, Ecn, Grant, Hop, IntStack, Mark, Nanos, Psn, Qpn, Stamp};
 use hil_capture::crc::HostCrc;
 
-/// The headers that a cut is tried within; behind them it only shortens the payload.
+/// Frames are cut at each of their first bytes up to this number, which the longest headers do not exceed. A later cut only
+/// shortens the payload.
 const HEADERS: usize = 192 + shim::LONGEST;
-/// Room for the longest frame that length fields allow, with as many tags as an input may bring.
+/// The buffer's bytes besides payload and tags: enough for the longest headers.
 const SPARE: usize = 256 + shim::LONGEST;
 
-/// Parses the bytes as a whole frame and as one cut by a capture. Emits what was parsed again, builds responses to it, and
-/// passes it through a switch that adds telemetry.
+/// Parses the bytes as a whole frame, and as one of which a capture kept only the first bytes. Emits the parsed frame again,
+/// builds responses to it, and adds telemetry to it as a switch does.
 ///
 /// # Panics
-/// - A whole frame is called truncated.
-/// - A cut frame is anything but truncated or what the whole frame is.
-/// - Lengths don't add up; two CRC engines disagree.
-/// - What was parsed, emitted and parsed again differs, or its ICRC is wrong.
+/// - A whole frame is parsed as truncated.
+/// - A cut frame is parsed neither as truncated nor as the whole frame is.
+/// - Lengths do not add up; the results of two CRC engines differ.
+/// - A frame differs after it was emitted and parsed again, or its ICRC is wrong.
 /// - A switch's record changes more than the telemetry.
 pub fn wire(data: &[u8]) {
     let whole = parse(data, data.len());
@@ -44,14 +45,14 @@ pub fn wire(data: &[u8]) {
     }
 }
 
-/// Telemetry that a switch sends back to a source is the same, byte by byte, when it is parsed and written again.
+/// Checks that a Switch-INT's telemetry is equal, byte by byte, after it was parsed and written again.
 fn switch_int(roce: &Roce<'_>) {
     if let Some(int) = roce.switch_int() {
         assert_eq!(int.write(&mut [0; IntShim::LONGEST]), Ok(roce.payload()));
     }
 }
 
-/// A message between interconnect switches is the same when it is parsed and emitted again.
+/// Checks that a rate message between interconnect switches is equal after it was emitted and parsed again.
 fn rate_message(data: &[u8]) {
     let Ok(message) = RateMessage::parse(data, data.len()) else { return };
     let (mac, tags) = (Mac::new([2; 6]), Tags::NONE);
@@ -62,7 +63,7 @@ fn rate_message(data: &[u8]) {
     assert_eq!(RateMessage::parse(&frame[..length], length), Ok(message));
 }
 
-/// A frame of which a capture kept the first bytes parses as the whole frame, or as truncated.
+/// Checks that a frame of which a capture kept only the first bytes is parsed as the whole frame is, or as truncated.
 fn cut(whole: &Result<Parsed<'_>, Malformed>, kept: &[u8], wire_len: usize) {
     match (parse(kept, wire_len), whole) {
         (Err(Malformed::Truncated), _) => {}
@@ -72,7 +73,7 @@ fn cut(whole: &Result<Parsed<'_>, Malformed>, kept: &[u8], wire_len: usize) {
         (Ok(Parsed::Roce(cut)), Ok(Parsed::Roce(whole))) => {
             let (mut seen, expected) = (Seen::of(&cut), Seen::of(whole));
             if headers(&cut) != headers(whole) {
-                // The cut is within the extension headers: those that are not whole read as absent.
+                // The cut is within the extension headers. Those that are not complete are parsed as absent.
                 assert!(cut.is_truncated() && cut.payload().is_empty());
                 assert!(headers(&cut).iter().zip(headers(whole)).all(|(&cut, whole)| !cut || whole));
                 seen.extensions = expected.extensions;
@@ -89,7 +90,7 @@ fn cut(whole: &Result<Parsed<'_>, Malformed>, kept: &[u8], wire_len: usize) {
     }
 }
 
-/// Whether each extension header is there: AETH, DETH, RETH, a CNP's body, immediate data, IETH.
+/// Whether the packet has each extension header: AETH, DETH, RETH, a CNP's body, immediate data, IETH.
 fn headers(roce: &Roce<'_>) -> [bool; 6] {
     [
         roce.aeth().is_some(),
@@ -113,7 +114,7 @@ fn lengths(roce: &Roce<'_>, frame_len: usize) {
     assert_eq!(roce.vlan(), roce.tags().iter().next());
 }
 
-/// What a receiver reads in a packet, and what must be equal in a frame that is emitted from it.
+/// The fields of a packet that must be equal in a frame that is emitted from it.
 #[derive(PartialEq, Debug)]
 struct Seen<'a> {
     addresses: Addresses,
@@ -159,19 +160,19 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Emits a frame and hands what a receiver of it sees to `check`. Nothing happens when the frame is too long, which
-/// only a payload near the limit of the length fields can be: extensions that were parsed away make room otherwise.
-fn sent(frame: &Frame<'_>, check: impl FnOnce(&Roce<'_>, &[u8])) {
+/// Emits a frame, parses it, and passes the parsed frame and its bytes to `check`. A frame that is too long is not checked;
+/// only a payload near the limit of the length fields makes it so.
+fn emit_frame(frame: &Frame<'_>, check: impl FnOnce(&Roce<'_>, &[u8])) {
     let (tags, payload_len) = (frame.tags.iter().count(), frame.payload.len());
-    written(frame, tags, payload_len, |buffer| frame.emit::<HostCrc>(buffer), check);
+    emit_and_parse(frame, tags, payload_len, |buffer| frame.emit::<HostCrc>(buffer), check);
 }
 
-/// The same for a response to this packet.
-fn answered(roce: &Roce<'_>, response: &Response<'_>, check: impl FnOnce(&Roce<'_>, &[u8])) {
-    written(response, roce.tags().iter().count(), 0, |buffer| response.emit::<HostCrc>(buffer), check);
+/// Does the same for a response to this packet.
+fn emit_response(roce: &Roce<'_>, response: &Response<'_>, check: impl FnOnce(&Roce<'_>, &[u8])) {
+    emit_and_parse(response, roce.tags().iter().count(), 0, |buffer| response.emit::<HostCrc>(buffer), check);
 }
 
-fn written(
+fn emit_and_parse(
     what: &impl std::fmt::Debug,
     tags: usize,
     payload_len: usize,
@@ -185,7 +186,7 @@ fn written(
         Err(error) => panic!("{what:?}: {error:?}"),
     };
     assert_eq!(emit(&mut vec![0; len - 1]), Err(EmitError::BufferTooSmall));
-    assert!(buffer[len..].iter().all(|&byte| byte == 0xee), "emission keeps to the frame's length");
+    assert!(buffer[len..].iter().all(|&byte| byte == 0xee), "bytes after the frame's end were written");
     let bytes = &buffer[..len];
     match parse(bytes, len) {
         Ok(Parsed::Roce(roce)) => {
@@ -218,18 +219,18 @@ fn frame_of<'a>(roce: &Roce<'a>) -> Frame<'a> {
 }
 
 fn re_emit(roce: &Roce<'_>) {
-    sent(&frame_of(roce), |again, bytes| {
+    emit_frame(&frame_of(roce), |again, bytes| {
         assert_eq!(Seen::of(again), Seen::of(roce));
         assert_eq!(again.payload(), roce.payload());
-        sent(&frame_of(again), |_, once_more| assert_eq!(bytes, once_more));
+        emit_frame(&frame_of(again), |_, once_more| assert_eq!(bytes, once_more));
     });
 }
 
-/// A CNP can be built for any packet.
+/// Checks that a CNP can be built for any packet.
 fn notify(roce: &Roce<'_>) {
     let to = Qpn::new(roce.bth.psn.get());
     let body_kind = roce.cnp().unwrap_or_default();
-    answered(roce, &Response::cnp(roce, to, body_kind, CnpMarking::default()), |cnp, _| {
+    emit_response(roce, &Response::cnp(roce, to, body_kind, CnpMarking::default()), |cnp, _| {
         assert_eq!((cnp.bth.opcode, cnp.bth.dest_qp, cnp.bth.becn), (opcode::CNP, to, true));
         assert_eq!(cnp.cnp(), Some(body_kind));
         assert_eq!((cnp.addresses(), cnp.version()), (roce.addresses().reversed(), roce.version()));
@@ -243,18 +244,18 @@ fn notify(roce: &Roce<'_>) {
     }
 }
 
-/// An acknowledgement can be built for any packet.
+/// Checks that an acknowledgement can be built for any packet.
 fn acknowledge(roce: &Roce<'_>) {
     let (to, msn) = (Qpn::new(roce.bth.dest_qp.get() ^ 1), roce.bth.psn.get());
     let mark = [Mark::None, Mark::Undetermined, Mark::Congested][msn as usize % 3];
     let receiver_hold = Nanos::new(msn);
     let Shims { time, int, .. } = roce.shims();
-    // A grant beside so much telemetry is more than a chain may hold.
+    // A chain of shims has no room for a grant if the telemetry has more than 13 records of 16 bytes.
     let full = int.is_some_and(|int| int.area().len() > 13 * 16);
     let (window, flows, utilisation) = (Bytes::new(msn), 2, 3);
     let grant = if full { Grant::None } else { Grant::Rcc { window, flows, utilisation } };
     let fields = AckFields { msn, mark, receiver_hold, rx_buffer_level: 31, grant, marking: CnpMarking::default() };
-    answered(roce, &Response::ack(roce, to, &fields), |ack, _| {
+    emit_response(roce, &Response::ack(roce, to, &fields), |ack, _| {
         assert_eq!((ack.bth.opcode, ack.bth.dest_qp, ack.bth.psn), (opcode::ACKNOWLEDGE, to, roce.bth.psn));
         assert_eq!((ack.echo(), ack.aeth().map(|aeth| aeth.msn)), (mark, Some(msn)));
         assert_eq!((ack.addresses(), ack.version()), (roce.addresses().reversed(), roce.version()));
@@ -270,7 +271,7 @@ fn acknowledge(roce: &Roce<'_>) {
     });
 }
 
-/// A switch on the way of the frame.
+/// Adds a telemetry record to the frame, as a switch on its path does, and checks that nothing else changes.
 fn forward(frame: &[u8], roce: &Roce<'_>) {
     let before = roce.shims();
     let hop = Hop { mbps: 400_000, flags: 0, clock: 0x00ab_cdef, sent: 0x1234, queue: 0x4321 };
@@ -280,9 +281,11 @@ fn forward(frame: &[u8], roce: &Roce<'_>) {
         assert_eq!((pushed, before.int), (None, None));
         return assert_eq!(forwarded, frame);
     };
-    let Ok(Parsed::Roce(after)) = parse(&forwarded, forwarded.len()) else { panic!("a record hides the frame") };
+    let Ok(Parsed::Roce(after)) = parse(&forwarded, forwarded.len()) else {
+        panic!("not RoCE after a record was added")
+    };
     assert_eq!(after.icrc::<TableCrc>(), roce.icrc::<TableCrc>());
-    let now = after.shims().int.expect("telemetry stays");
+    let now = after.shims().int.expect("the telemetry is still there");
     assert_eq!((now.layout(), now.path(), now.hops()), (int.layout(), int.path(), hops));
     assert_eq!(now.area().len(), int.area().len());
     assert_eq!(Seen { shims: Shims { int: before.int, ..after.shims() }, ..Seen::of(&after) }, Seen::of(roce));
@@ -299,13 +302,13 @@ fn management(roce: &Roce<'_>) {
     let datagram = message.emit();
     let (bth, extensions) = cm::headers(Psn::new(7));
     let frame = Frame { bth, extensions, payload: &datagram, ..frame_of(roce) };
-    sent(&frame, |again, _| assert_eq!(cm::Message::parse(again), Some(message)));
+    emit_frame(&frame, |again, _| assert_eq!(cm::Message::parse(again), Some(message)));
 }
 
 fn priority_flow_control(pfc: Pfc) {
     let mut buffer = [0; pfc::FRAME_LEN];
     assert_eq!(pfc.emit(Mac::default(), &mut buffer), Ok(buffer.len()));
-    // Behind addresses, EtherType, opcode and class-enable vector.
+    // The times follow addresses, EtherType, opcode and class-enable vector.
     let times = buffer[18..].as_chunks::<2>().0;
     for priority in 0..=u8::MAX {
         let enabled = priority < 8 && pfc.enabled >> priority & 1 == 1;

@@ -1,13 +1,12 @@
-//! The conditions that every algorithm must survive, as one property of all of them.
+//! Property tests of every algorithm: no sequence of operations breaks an invariant.
 //!
-//! Random operations are passed to two or three engines of each algorithm, see [`fuzz::rp_of`], [`fuzz::np_of`] and
-//! [`fuzz::cp_of`]:
-//! sequence numbers and clocks that wrap, packets and acknowledgements of no bytes, feedback that is repeated, reordered, late
-//! or missing, telemetry that is stale or of a port that is down, other paths, clocks that jump either way, tables that
-//! overflow, slots and queue pair numbers used again, go-back-N, pause storms, and new settings under traffic. Those functions
-//! document what must hold after every operation.
+//! [`fuzz::rp_of`], [`fuzz::np_of`] and [`fuzz::cp_of`] pass random operations to two or three engines of an algorithm, and
+//! document what must hold after each of them. The operations include sequence numbers and clocks that wrap, packets and
+//! acknowledgements of zero bytes, feedback that is repeated, reordered, late or missing, telemetry that is stale or of a port
+//! that is down, changes of path, clocks that jump either way, tables that overflow, slots and queue pair numbers used again,
+//! go-back-N, pause storms, and new settings under traffic.
 
-/// Runs an algorithm on the bytes of so many seeds. Returns the number of operations in them.
+/// Runs an algorithm on random bytes, once for each seed from 0 up to `seeds`. Returns the number of operations in the bytes.
 fn operations(name: &str, seeds: u64, run: impl Fn(&str, &[u8]) -> usize) -> usize {
     let mut operations = 0;
     for seed in 0..seeds {
@@ -45,7 +44,7 @@ fn no_sequence_of_packets_breaks_an_invariant_of_any_notification_point() {
 }
 
 #[test]
-fn no_sequence_of_packets_pauses_and_messages_breaks_an_invariant_of_any_stage_of_a_switch() {
+fn no_sequence_of_events_breaks_an_invariant_of_any_stage_of_a_switch() {
     for entry in cc_cp::registry::ALL {
         let operations = operations(entry.name, 5_000, fuzz::cp_of);
         assert!(operations >= 100_000, "{}: {operations} operations only", entry.name);

@@ -1,4 +1,4 @@
-//! The committed corpora and a few thousand random inputs, through every target.
+//! Runs every fuzz target on its committed corpus, on random bytes, and on changed seeds of the corpus.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ impl Random {
         (0..count).map(|_| self.next() as u8).collect()
     }
 
-    /// A seed with some bytes changed, and now and then its end cut off.
+    /// A seed with up to seven bytes changed; one in four is shortened first.
     fn mutated(&mut self, seed: &[u8]) -> Vec<u8> {
         let mut bytes = seed.to_vec();
         if self.below(4) == 0 {
