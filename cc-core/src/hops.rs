@@ -3,7 +3,7 @@
 //! Two records of the same port show how busy its link was between them. A flow stores the last record of each hop, 12 bytes,
 //! and `Hops::compare` compares the next record with it.
 //!
-//! What is not measured:
+//! What is not measured, each with its reason in [`Unmeasured`]:
 //! - the first telemetry of a flow, the first with another path identifier or number of hops, and the first after a gap of more
 //!   than 4 base round-trip times between acknowledgements (6 packet times at the flow's lowest rate if that is longer; at most
 //!   4.2 ms in the compact layout). It is only stored;
@@ -13,7 +13,8 @@
 //!   what the link can carry in that time, or whose link could have carried more than the counter can represent. Its record is
 //!   only stored. Counters count whole units, so their difference can exceed the bytes carried by up to one unit, which is
 //!   allowed for;
-//! - a hop whose record has speed 0, because its port is down, and telemetry of a packet that had no room for all hops.
+//! - a hop whose record has speed 0, because its port is down, telemetry of a packet that had no room for all hops, and
+//!   telemetry of more than `N` hops.
 //!
 //! In the compact layout the clock wraps after 16.8 ms. The byte counter wraps, times the multiplier of its units, after 2.7 ms
 //! of full load at 400 Gb/s and after 10.7 ms at 100 Gb/s. The sender's own clock rules out that a record's clock has wrapped:
@@ -29,6 +30,7 @@
 use crate::math::{Reciprocal, div_bitwise};
 use crate::{Hop, IntLayout, IntStack, Nanos, Stamp, State};
 use core::num::NonZeroU32;
+use core::ops::BitOrAssign;
 
 /// Fraction bits of the load of a link or a path: 2^24 is 1, as in [`Rate`](crate::Rate).
 pub const FINE: u32 = 24;
@@ -194,22 +196,85 @@ struct Record {
     queue: u32,
 }
 
-/// The last telemetry of a flow's path, of up to `N` hops.
+/// The reasons why the telemetry of one packet, or that of some of its hops, was not measured. Empty if all was measured.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Unmeasured(u16);
+
+impl Unmeasured {
+    /// All was measured.
+    pub const NONE: Self = Self(0);
+    /// It is the first of a flow, or the first after a gap, and only stored. No fault.
+    pub const BASELINE: Self = Self(1);
+    /// The packet has no telemetry: no switch wrote any, or something removed it.
+    pub const MISSING: Self = Self(1 << 1);
+    /// The acknowledgement is older than one that was used, or acknowledges what was not sent.
+    pub const MISORDERED: Self = Self(1 << 2);
+    /// The packet met more hops than it had room for records.
+    pub const OVERFLOWED: Self = Self(1 << 3);
+    /// There are more records than a flow's state has room for.
+    pub const TOO_MANY_HOPS: Self = Self(1 << 4);
+    /// The packet before took another path, or one with another number of hops. It is only stored.
+    pub const PATH_CHANGED: Self = Self(1 << 5);
+    /// A hop's clock advanced by less than 16 ns since the stored record. The stored record stays.
+    pub const TOO_SOON: Self = Self(1 << 6);
+    /// A hop's clock ran backwards, or advanced by more than the longest gap between acknowledgements.
+    pub const CLOCK: Self = Self(1 << 7);
+    /// A hop's speed is 0: its port is down.
+    pub const LINK_DOWN: Self = Self(1 << 8);
+    /// A hop's byte counter grew by more than its link can carry, or may have wrapped.
+    pub const BYTES: Self = Self(1 << 9);
+
+    /// The bits that are a reason.
+    const ALL: u16 = 0x3ff;
+
+    /// The set as bits, a bit for each reason.
+    pub const fn to_bits(self) -> u16 {
+        self.0
+    }
+
+    /// The set with these bits; those of no reason are ignored.
+    pub const fn from_bits(bits: u16) -> Self {
+        Self(bits & Self::ALL)
+    }
+
+    /// Whether some reason is in both sets.
+    pub const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether something is wrong with the path or its telemetry: any reason but [`Self::BASELINE`].
+    pub const fn is_fault(self) -> bool {
+        self.0 & !Self::BASELINE.0 != 0
+    }
+}
+
+impl BitOrAssign for Unmeasured {
+    #[inline(always)]
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+/// The last telemetry of a flow's path, of up to `N` hops, at most seven.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Hops<const N: usize> {
     records: [Record; N],
     /// When the records arrived, by the sender's clock.
     heard: Stamp,
-    /// The path in the low 12 bits, and a flag for the compact layout.
-    path: u16,
-    /// Number of records; 0 before the first telemetry.
-    count: u8,
+    /// The path in the low 12 bits, the number of records in the next three, 0 before the first telemetry, and a flag for the
+    /// compact layout.
+    key: u16,
+    /// Why the last packet's telemetry was not measured, or that of some hops.
+    unmeasured: Unmeasured,
 }
 
-/// In [`Hops::path`]: the path's identifier.
+/// In [`Hops::key`]: the path's identifier.
 const PATH: u16 = 0xfff;
-/// In [`Hops::path`]: the layout is the compact one.
+/// In [`Hops::key`]: the number of records begins at this bit, and has three.
+const COUNT: u16 = 12;
+/// In [`Hops::key`]: the layout is the compact one.
 const COMPACT: u16 = 1 << 15;
 /// Nanoseconds, 4.2 ms: after a longer gap between acknowledgements the clock of a compact record may have wrapped. A quarter
 /// of the clock's range; the rest is left for the difference of two delays.
@@ -246,20 +311,47 @@ impl HopDelta {
 impl<const N: usize> Hops<N> {
     /// No telemetry received yet.
     pub const fn none(now: Stamp) -> Self {
-        Self { records: [Record { clock: 0, sent: 0, queue: 0 }; N], heard: now, path: 0, count: 0 }
+        const { assert!(N <= 7, "the number of records has three bits") };
+        let records = [Record { clock: 0, sent: 0, queue: 0 }; N];
+        Self { records, heard: now, key: 0, unmeasured: Unmeasured::NONE }
+    }
+
+    /// How many records there are.
+    const fn count(&self) -> u8 {
+        let [high, _] = self.key.to_be_bytes();
+        high >> (COUNT - 8) & 7
     }
 
     /// Whether telemetry can be compared with the stored records: of the same path, layout and number of hops, and not too
     /// late.
+    #[inline(always)]
     pub fn matches(&self, base: &BaseRtt, now: Stamp, int: &IntStack<'_>) -> bool {
-        self.count > 0 && self.count == int.len() && self.path == key(int) && !self.is_stale(base, now)
+        !int.is_empty() && usize::from(int.len()) <= N && self.key == key(int) && !self.is_stale(base, now)
+    }
+
+    /// Why the last packet's telemetry was not measured, or that of some hops.
+    #[inline(always)]
+    pub const fn unmeasured(&self) -> Unmeasured {
+        self.unmeasured
+    }
+
+    /// Notes why the telemetry of a packet is neither stored nor measured.
+    #[inline(always)]
+    pub const fn skip(&mut self, why: Unmeasured) {
+        self.unmeasured = why;
+    }
+
+    /// [`Hops::skip`] for a packet without records.
+    #[inline(always)]
+    pub const fn skip_empty(&mut self, int: &IntStack<'_>) {
+        self.skip(if int.overflowed() { Unmeasured::OVERFLOWED } else { Unmeasured::MISSING });
     }
 
     /// Whether the stored records are too old to compare telemetry with.
     #[inline(always)]
     fn is_stale(&self, base: &BaseRtt, now: Stamp) -> bool {
         let silence = now.since(self.heard).get();
-        silence > base.longest << 1 || (silence > LONGEST_SILENCE && self.path & COMPACT != 0)
+        silence > base.longest << 1 || (silence > LONGEST_SILENCE && self.key & COMPACT != 0)
     }
 
     /// Discards records that are too old to compare with, so that their 32-bit stamp stays unambiguous. To be called at least
@@ -271,14 +363,17 @@ impl<const N: usize> Hops<N> {
         }
     }
 
-    /// Stores telemetry without measuring it.
+    /// Stores telemetry without measuring it. To be called when not [`Hops::matches`].
     #[cold]
-    pub fn store(&mut self, now: Stamp, int: &IntStack<'_>) {
+    pub fn store(&mut self, base: &BaseRtt, now: Stamp, int: &IntStack<'_>) {
+        let begins = self.count() == 0 || self.is_stale(base, now);
         *self = Self::none(now);
         if usize::from(int.len()) > N {
+            self.unmeasured = Unmeasured::TOO_MANY_HOPS;
             return;
         }
-        (self.path, self.count) = (key(int), int.len());
+        self.unmeasured = if begins { Unmeasured::BASELINE } else { Unmeasured::PATH_CHANGED };
+        self.key = key(int);
         for (record, hop) in self.records.iter_mut().zip(int) {
             *record = Record { clock: hop.clock, sent: hop.sent, queue: hop.queue };
         }
@@ -289,6 +384,7 @@ impl<const N: usize> Hops<N> {
     #[inline(always)]
     pub fn compare(&mut self, base: &BaseRtt, now: Stamp, int: &IntStack<'_>, mut measure: impl FnMut(&HopDelta)) {
         self.heard = now;
+        self.unmeasured = Unmeasured::NONE;
         let layout = int.layout();
         let longest = match layout {
             IntLayout::Wide => base.longest,
@@ -297,17 +393,34 @@ impl<const N: usize> Hops<N> {
         for (record, hop) in self.records.iter_mut().zip(int) {
             let elapsed = layout.elapsed(record.clock, hop.clock);
             if elapsed < SHORTEST {
+                self.unmeasured |= Unmeasured::TOO_SOON;
                 continue;
             }
             let last = core::mem::replace(record, Record { clock: hop.clock, sent: hop.sent, queue: hop.queue });
-            if elapsed > longest || hop.mbps == 0 {
-                continue;
-            }
-            if let Some(interval) = interval(base, layout, elapsed, &last, &hop) {
+            if elapsed > longest {
+                self.unmeasured |= too_long(base, layout, elapsed);
+            } else if hop.mbps == 0 {
+                self.unmeasured |= Unmeasured::LINK_DOWN;
+            } else if let Some(interval) = interval(base, layout, elapsed, &last, &hop) {
                 measure(&interval);
+            } else {
+                self.unmeasured |= Unmeasured::BYTES;
             }
         }
     }
+}
+
+/// Why a hop whose clock advanced by more than the longest interval is not measured: the flow sends that rarely, or the clock
+/// is wrong.
+#[cold]
+#[inline(never)]
+fn too_long(base: &BaseRtt, layout: IntLayout, elapsed: u32) -> Unmeasured {
+    // The sender's own clock advanced by no more than this: see `Hops::is_stale`.
+    let silence = match layout {
+        IntLayout::Wide => base.longest << 1,
+        IntLayout::Compact => (base.longest << 1).min(LONGEST_COMPACT),
+    };
+    if elapsed > silence { Unmeasured::CLOCK } else { Unmeasured::BASELINE }
 }
 
 /// The difference of two records of a hop. `None` if the counter grew by more than the link can carry in that time, or if the
@@ -395,6 +508,8 @@ crate::snapshot! {
         pub is_compact: bool,
         /// How many records there are, at most `N`; none before the first telemetry.
         pub count: u8,
+        /// Why the last packet's telemetry was not measured, or that of some hops.
+        pub unmeasured: Unmeasured,
     }
 }
 
@@ -405,18 +520,20 @@ impl<const N: usize> State for Hops<N> {
         HopsSnapshot {
             records: self.records.map(|Record { clock, sent, queue }| RecordSnapshot { clock, sent, queue }),
             heard: self.heard,
-            path: self.path & PATH,
-            is_compact: self.path & COMPACT != 0,
-            count: self.count,
+            path: self.key & PATH,
+            is_compact: self.key & COMPACT != 0,
+            count: self.count(),
+            unmeasured: self.unmeasured,
         }
     }
 
     fn from_snapshot(s: HopsSnapshot<N>) -> Self {
+        let count = u8::try_from(N).map_or(s.count, |most| s.count.min(most));
         Self {
             records: s.records.map(|RecordSnapshot { clock, sent, queue }| Record { clock, sent, queue }),
             heard: s.heard,
-            path: s.path & PATH | if s.is_compact { COMPACT } else { 0 },
-            count: u8::try_from(N).map_or(s.count, |most| s.count.min(most)),
+            key: s.path & PATH | u16::from(count) << COUNT | if s.is_compact { COMPACT } else { 0 },
+            unmeasured: s.unmeasured,
         }
     }
 }
@@ -425,7 +542,7 @@ impl<const N: usize> State for Hops<N> {
 #[inline(always)]
 fn key(int: &IntStack<'_>) -> u16 {
     let layout = if int.layout() == IntLayout::Compact { COMPACT } else { 0 };
-    int.path() | layout
+    int.path() | u16::from(int.len() & 7) << COUNT | layout
 }
 
 #[cfg(test)]
@@ -470,7 +587,7 @@ mod tests {
             let (first, second) = (record(7, 9), record(7 + elapsed, 9 + sent));
             let stack = |bytes| IntStack::new(IntLayout::Wide, 1, 1, bytes).unwrap();
             let mut hops = Hops::<5>::none(Stamp::from_bits(0));
-            hops.store(Stamp::from_bits(0), &stack(&first));
+            hops.store(&base, Stamp::from_bits(0), &stack(&first));
             let mut shares = None;
             hops.compare(&base, Stamp::from_bits(elapsed), &stack(&second), |hop| {
                 shares = Some([hop.share(hop.bytes), base.fraction_of_rtt(hop.after, hop.per_byte)]);
@@ -507,7 +624,7 @@ mod tests {
                         let (first, second) =
                             (record(1_000, begun).unwrap(), record(1_000 + gap, begun + bytes).unwrap());
                         let mut hops = Hops::<5>::none(Stamp::from_bits(0));
-                        hops.store(Stamp::from_bits(1_000), &stack(&first));
+                        hops.store(&base, Stamp::from_bits(1_000), &stack(&first));
                         // The second acknowledgement may be delayed by a queue that the first did not pass.
                         for wait in [0, 500_000] {
                             let now = Stamp::from_bits(1_000 + gap as u32 + wait);
@@ -540,7 +657,7 @@ mod tests {
         let record = Hop { mbps: 100_000, flags: 0, clock: 7, sent: 9, queue: 1 }.to_compact().unwrap();
         let int = IntStack::new(IntLayout::Compact, 1, 1, &record).unwrap();
         let mut hops = Hops::<5>::none(Stamp::from_bits(0));
-        hops.store(Stamp::from_bits(0), &int);
+        hops.store(&base, Stamp::from_bits(0), &int);
         for (now, matches) in [(4_194_304, true), (4_194_305, false), (16_777_216, false), (1 << 31, false)] {
             assert_eq!(hops.matches(&base, Stamp::from_bits(now), &int), matches, "{now}");
             let mut aged = hops;
@@ -558,7 +675,7 @@ mod tests {
         }
         let measured = |next: [u8; 16]| {
             let mut hops = Hops::<5>::none(Stamp::from_bits(0));
-            hops.store(Stamp::from_bits(0), &stack(&hop(100_000, 0, 100_000)));
+            hops.store(&base, Stamp::from_bits(0), &stack(&hop(100_000, 0, 100_000)));
             let mut seen = Vec::new();
             hops.compare(&base, Stamp::from_bits(10), &stack(&next), |interval| seen.push(interval.elapsed));
             (seen, hops.records[0].clock)

@@ -6,7 +6,7 @@
 //!
 //! Choices where the paper is silent are those of that reaction point: U begins at eta, and W never exceeds W_init.
 
-use crate::hops::{BaseRtt, FINE, HopDelta, Hops, HopsSnapshot};
+use crate::hops::{BaseRtt, FINE, HopDelta, Hops, HopsSnapshot, Unmeasured};
 use crate::math::div_bitwise;
 use crate::params::ParamError;
 use crate::{Bytes, IntStack, Nanos, Rate, Stamp, State};
@@ -155,14 +155,21 @@ impl<const HOPS: usize> Law<HOPS> {
         self.stage
     }
 
+    /// Why the last packet's telemetry was not measured, or that of some hops.
+    #[inline]
+    pub const fn unmeasured(&self) -> Unmeasured {
+        self.last.unmeasured()
+    }
+
     /// Handles telemetry of the path: the paper's NewAck. If `is_over`, a round trip has ended, and W becomes the new Wc.
     #[inline]
     pub fn on_int(&mut self, p: &LawParams, now: Stamp, int: &IntStack<'_>, is_over: bool) -> IntOutcome {
         if int.is_empty() {
+            self.last.skip_empty(int);
             return IntOutcome::NotMeasured;
         }
         if !self.last.matches(&p.base, now, int) {
-            self.last.store(now, int);
+            self.last.store(&p.base, now, int);
             return IntOutcome::Stored;
         }
         let Some(utilisation) = inflight(&mut self.last, &p.base, self.utilisation, now, int) else {

@@ -4,6 +4,7 @@
 use crate::cnp_gate::{gate, gate_event};
 use crate::{Ack, AckProgress, CnpIgnored, Cx, Decision, Event, EventSet, ReactionPoint, Signals, TraceValue};
 use cc_core::clock::LocalClock;
+use cc_core::hops::Unmeasured;
 use cc_core::pacer::Pacer;
 use cc_core::params::ParamError;
 use cc_core::table::{BindError, Fixed, Handle, SlotTableIn, Storage};
@@ -64,6 +65,28 @@ pub struct RpCounters {
     pub rp_ack_unknown_qp: u64,
     /// Time stamps in acknowledgements that gave no round-trip time: zero, or 2^30 ns or more ago.
     pub rp_delays_rejected: u64,
+    /// Packets whose telemetry was only stored, as the first of a flow or the first after a gap. No fault. This counter and the
+    /// nine that follow are zero where the algorithm uses no telemetry; a packet adds one to each of them whose reason holds.
+    /// See [`Unmeasured`].
+    pub rp_baselines: u64,
+    /// Packets without telemetry.
+    pub rp_int_missing: u64,
+    /// Acknowledgements older than one that was used, or of what was not sent.
+    pub rp_int_misordered: u64,
+    /// Telemetry of packets that met more hops than they had room for.
+    pub rp_int_overflowed: u64,
+    /// Telemetry of more hops than a flow's state has room for.
+    pub rp_int_too_many_hops: u64,
+    /// Telemetry of another path than that of the packet before.
+    pub rp_int_path_changed: u64,
+    /// Telemetry with a hop whose clock advanced by less than 16 ns since the stored record.
+    pub rp_int_too_soon: u64,
+    /// Telemetry with a hop whose clock ran backwards, or advanced by more than the longest gap between acknowledgements.
+    pub rp_int_clock: u64,
+    /// Telemetry with a hop of speed 0.
+    pub rp_int_link_down: u64,
+    /// Telemetry with a hop whose byte counter grew by more than its link can carry, or may have wrapped.
+    pub rp_int_bytes: u64,
     /// Flows refused because the table was full.
     pub rp_flows_refused: u64,
     /// Events for a flow that has been closed.
@@ -84,6 +107,16 @@ impl RpCounters {
         rp_cnp_unsupported: 0,
         rp_ack_unknown_qp: 0,
         rp_delays_rejected: 0,
+        rp_baselines: 0,
+        rp_int_missing: 0,
+        rp_int_misordered: 0,
+        rp_int_overflowed: 0,
+        rp_int_too_many_hops: 0,
+        rp_int_path_changed: 0,
+        rp_int_too_soon: 0,
+        rp_int_clock: 0,
+        rp_int_link_down: 0,
+        rp_int_bytes: 0,
         rp_flows_refused: 0,
         rp_handles_stale: 0,
         rp_clock_jumps_forward: 0,
@@ -91,7 +124,7 @@ impl RpCounters {
     };
 
     /// The counters with their names.
-    pub const fn named(&self) -> [(&'static str, u64); 12] {
+    pub const fn named(&self) -> [(&'static str, u64); 22] {
         [
             ("rp_cnp_handled", self.rp_cnp_handled),
             ("rp_cnp_ignored", self.rp_cnp_ignored),
@@ -101,6 +134,16 @@ impl RpCounters {
             ("rp_cnp_unsupported", self.rp_cnp_unsupported),
             ("rp_ack_unknown_qp", self.rp_ack_unknown_qp),
             ("rp_delays_rejected", self.rp_delays_rejected),
+            ("rp_baselines", self.rp_baselines),
+            ("rp_int_missing", self.rp_int_missing),
+            ("rp_int_misordered", self.rp_int_misordered),
+            ("rp_int_overflowed", self.rp_int_overflowed),
+            ("rp_int_too_many_hops", self.rp_int_too_many_hops),
+            ("rp_int_path_changed", self.rp_int_path_changed),
+            ("rp_int_too_soon", self.rp_int_too_soon),
+            ("rp_int_clock", self.rp_int_clock),
+            ("rp_int_link_down", self.rp_int_link_down),
+            ("rp_int_bytes", self.rp_int_bytes),
             ("rp_flows_refused", self.rp_flows_refused),
             ("rp_handles_stale", self.rp_handles_stale),
             ("rp_clock_jumps_forward", self.rp_clock_jumps_forward),
@@ -278,7 +321,7 @@ impl<A: ReactionPoint> Shared<A> {
     /// Passes the event to the machine, and the machine's decision to the rate limiter and then to the pacer.
     #[inline(always)]
     fn decide(
-        &self,
+        &mut self,
         now: Instant,
         handle: Handle,
         flow: &mut Flow<A>,
@@ -294,11 +337,37 @@ impl<A: ReactionPoint> Shared<A> {
         decision.hold = decision.hold.max(self.pauses.left(now.stamp(), flow.priority));
         limiter.set(handle.index(), decision.rate, decision.window, decision.hold);
         flow.pacer.set(decision.rate, decision.window);
+        let kind = event.kind();
+        if kind.meets(EventSet::ACK.with(EventSet::SWITCH_INT)) && flow.state.unmeasured(kind) != Unmeasured::NONE {
+            self.counters.count_unmeasured(flow.state.unmeasured(kind));
+        }
         decision
     }
 }
 
 impl RpCounters {
+    /// Counts telemetry that was not measured, by its reasons.
+    #[cold]
+    #[inline(never)]
+    fn count_unmeasured(&mut self, why: Unmeasured) {
+        for (reason, counter) in [
+            (Unmeasured::BASELINE, &mut self.rp_baselines),
+            (Unmeasured::MISSING, &mut self.rp_int_missing),
+            (Unmeasured::MISORDERED, &mut self.rp_int_misordered),
+            (Unmeasured::OVERFLOWED, &mut self.rp_int_overflowed),
+            (Unmeasured::TOO_MANY_HOPS, &mut self.rp_int_too_many_hops),
+            (Unmeasured::PATH_CHANGED, &mut self.rp_int_path_changed),
+            (Unmeasured::TOO_SOON, &mut self.rp_int_too_soon),
+            (Unmeasured::CLOCK, &mut self.rp_int_clock),
+            (Unmeasured::LINK_DOWN, &mut self.rp_int_link_down),
+            (Unmeasured::BYTES, &mut self.rp_int_bytes),
+        ] {
+            if why.meets(reason) {
+                count(counter);
+            }
+        }
+    }
+
     /// Counts a notification that was not acted on, by its reason.
     #[cold]
     #[inline(never)]

@@ -21,7 +21,10 @@
 //!   2^22 packets from the acknowledgement can no longer be compared, and counts as acknowledged;
 //! - a NACK moves that number back together with the next one to be sent, so that updates go on after go-back-N;
 //! - eta is rounded to a multiple of 2^-16, so that U = eta gives W = Wc + W_AI exactly;
-//! - the least window is what the least rate sends in T; the window passed to the rate limiter is at least one packet.
+//! - the least window is what the least rate sends in T; the window passed to the rate limiter is at least one packet;
+//! - acknowledgements without telemetry that can be measured, for `no_int_rtts` round trips in a row, halve W and Wc: the sender
+//!   is blind, and each such period without feedback halves the rate of TFRC as well (RFC 5348, section 4.4), down to the
+//!   least window. The first measurement ends this, and updates Wc.
 //!
 //! `HOPS` is the number of hops of the longest path; each takes 12 bytes of state. Telemetry of a longer path is not used.
 //!
@@ -33,9 +36,11 @@ mod tests;
 
 pub use parameters::{DRAFT, HPCC_SIM, HpccSettings, LSCC, Params};
 
+pub(crate) use parameters::NO_INT_RTTS;
+
 use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals, TraceValue};
 use cc_core::fixed::types::U8F24;
-use cc_core::hops::{Hops, HopsSnapshot};
+use cc_core::hops::{Hops, HopsSnapshot, Unmeasured};
 use cc_core::hpcc::{divided, inflight};
 use cc_core::params::{ParamError, Preset};
 use cc_core::snapshot::flags;
@@ -61,6 +66,8 @@ pub struct Hpcc<const HOPS: usize> {
     updated: Psn,
     /// incStage.
     stage: u8,
+    /// Round trips in a row without telemetry that could be measured, since W was halved for that.
+    blind: u8,
     flags: u8,
 }
 
@@ -79,8 +86,10 @@ const FAR: u32 = 1 << 22;
 /// How an acknowledgement is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
-    /// It has no telemetry, or overflowed, or is old, or acknowledges what was not sent.
+    /// It is old, or acknowledges what was not sent.
     Nothing,
+    /// It has no telemetry, or that overflowed.
+    Progress,
     /// There is no telemetry to compare its telemetry with: it is stored.
     Store,
     /// It updates W.
@@ -108,6 +117,8 @@ cc_core::snapshot! {
         pub updated: Psn,
         /// incStage.
         pub stage: u8,
+        /// Round trips in a row without telemetry that could be measured, since W was halved for that.
+        pub blind: u8,
         /// A packet was sent.
         pub has_sent: bool,
         /// A packet was acknowledged.
@@ -130,6 +141,7 @@ impl<const HOPS: usize> State for Hpcc<HOPS> {
             acked: self.acked,
             updated: self.updated,
             stage: self.stage,
+            blind: self.blind,
             has_sent: self.has(SENT),
             has_acked: self.has(ACKED),
             has_updated: self.has(UPDATED),
@@ -146,6 +158,7 @@ impl<const HOPS: usize> State for Hpcc<HOPS> {
             acked: s.acked,
             updated: s.updated,
             stage: s.stage,
+            blind: s.blind,
             flags: flags([(s.has_sent, SENT), (s.has_acked, ACKED), (s.has_updated, UPDATED)]),
         }
     }
@@ -163,13 +176,14 @@ impl<const HOPS: usize> ReactionPoint for Hpcc<HOPS> {
     #[rustfmt::skip]
     const TRANSITIONS: &'static [&'static str] = &[
         "any, sent: the packet counts as in flight",
-        "any, ACK without telemetry, overflowed, old, or of what was not sent: nothing",
+        "any, ACK without telemetry, overflowed, old, or of what was not sent: the window stays",
         "any, ACK whose telemetry has nothing to be compared with: it is stored",
         "before a round trip is over, ACK: W follows U from Wc",
         "a round trip over, ACK, U below eta and stages left: W = Wc + W_AI, which is the new Wc",
         "a round trip over, ACK, U at eta or no stage left: W = Wc eta / U + W_AI, which is the new Wc",
         "any, NACK: what is sent again is no longer in flight",
         "any, wake: telemetry too old to compare with is discarded",
+        "the last of no_int_rtts round trips over, ACK without telemetry to measure: W and Wc are halved",
     ];
 
     fn check(settings: &HpccSettings, link: &Link) -> Result<Params, ParamError> {
@@ -183,16 +197,21 @@ impl<const HOPS: usize> ReactionPoint for Hpcc<HOPS> {
     fn transition(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
         match event {
             Event::Sent { .. } => 0,
-            Event::Ack(ack) => match self.use_of(cx, ack) {
-                Use::Nothing => 1,
-                Use::Store => 2,
-                Use::Window => 3,
-                Use::Reference => {
-                    let mut flow = *self;
-                    flow.measure(cx, ack);
-                    if flow.must_cut(cx.params) { 5 } else { 4 }
+            Event::Ack(ack) => {
+                let mut flow = *self;
+                let halved = flow.acknowledged(cx, ack);
+                match self.use_of(cx, ack) {
+                    _ if halved => 8,
+                    Use::Nothing | Use::Progress => 1,
+                    Use::Store => 2,
+                    Use::Window => 3,
+                    Use::Reference => {
+                        let mut flow = *self;
+                        flow.measure(cx, ack);
+                        if flow.must_cut(cx.params) { 5 } else { 4 }
+                    }
                 }
-            },
+            }
             Event::Nack { .. } => 6,
             _ => 7,
         }
@@ -209,8 +228,14 @@ impl<const HOPS: usize> ReactionPoint for Hpcc<HOPS> {
             acked: Psn::new(0),
             updated: Psn::new(0),
             stage: 0,
+            blind: 0,
             flags: 0,
         }
+    }
+
+    #[inline(always)]
+    fn unmeasured(&self, _: EventSet) -> Unmeasured {
+        self.last.unmeasured()
     }
 
     fn trace_values(&self, _: &Params, show: &mut dyn FnMut(TraceValue)) {
@@ -224,7 +249,9 @@ impl<const HOPS: usize> ReactionPoint for Hpcc<HOPS> {
                 self.sent = *psn;
                 self.flags |= SENT;
             }
-            Event::Ack(ack) => self.acknowledged(cx, ack),
+            Event::Ack(ack) => {
+                self.acknowledged(cx, ack);
+            }
             Event::Nack { psn } => self.rewind(*psn),
             _ => self.last.age(&cx.params.base, cx.now.stamp()),
         }
@@ -270,33 +297,63 @@ impl<const HOPS: usize> Hpcc<HOPS> {
         Decision { rate: p.rate(self.window), window, hold: Nanos::ZERO, wake_in: Nanos::MAX }
     }
 
-    /// NewAck.
+    /// NewAck; returns whether W and Wc were halved.
     #[inline(always)]
-    fn acknowledged(&mut self, cx: &Cx<'_, Params>, ack: &Ack<'_>) {
+    fn acknowledged(&mut self, cx: &Cx<'_, Params>, ack: &Ack<'_>) -> bool {
         let what = self.use_of(cx, ack);
         if what == Use::Nothing {
-            return;
+            self.last.skip(Unmeasured::MISORDERED);
+            return false;
         }
         (self.acked, self.flags) = (ack.psn, self.flags | ACKED);
-        if what == Use::Store {
-            self.last.store(cx.now.stamp(), &ack.int);
-            if !self.has(UPDATED) {
-                self.update_later();
+        match what {
+            Use::Window | Use::Reference => {
+                if self.measure(cx, ack) {
+                    self.blind = 0;
+                    self.compute_wind(cx.params, what == Use::Reference);
+                    return false;
+                }
             }
-        } else if self.measure(cx, ack) {
-            self.compute_wind(cx.params, what == Use::Reference);
+            Use::Store => self.last.store(&cx.params.base, cx.now.stamp(), &ack.int),
+            _ => self.last.skip_empty(&ack.int),
         }
+        self.unmeasured_until(cx.params, ack.psn)
+    }
+
+    /// An acknowledgement without telemetry that could be measured: counts round trips of such, and after `no_int_rtts` in a row
+    /// halves W and Wc, and returns `true`.
+    #[cold]
+    #[inline(never)]
+    fn unmeasured_until(&mut self, p: &Params, psn: Psn) -> bool {
+        if !self.has(UPDATED) {
+            self.update_later();
+            return false;
+        }
+        if p.no_int_rtts == 0 || !self.last.unmeasured().is_fault() || !self.is_over(psn) {
+            return false;
+        }
+        self.update_later();
+        self.blind = self.blind.saturating_add(1);
+        if self.blind < p.no_int_rtts {
+            return false;
+        }
+        self.blind = 0;
+        self.window = (self.window.min(self.reference) >> 1).max(p.least_window);
+        (self.reference, self.stage) = (self.window, 0);
+        true
     }
 
     #[inline(always)]
     fn use_of(&self, cx: &Cx<'_, Params>, ack: &Ack<'_>) -> Use {
         let old = self.has(ACKED) && self.acked.is_after(ack.psn);
         let unsent = self.has(SENT) && ack.psn.is_after(self.sent);
-        if ack.int.is_empty() || old || unsent {
+        if old || unsent {
             Use::Nothing
+        } else if ack.int.is_empty() {
+            Use::Progress
         } else if !self.last.matches(&cx.params.base, cx.now.stamp(), &ack.int) {
             Use::Store
-        } else if self.is_over(ack.psn) {
+        } else if self.blind > 0 || self.is_over(ack.psn) {
             Use::Reference
         } else {
             Use::Window

@@ -34,8 +34,9 @@
 #[cfg(test)]
 mod tests;
 
-use crate::hpcc::{self, Hpcc, HpccSettings, HpccSnapshot};
+use crate::hpcc::{self, Hpcc, HpccSettings, HpccSnapshot, NO_INT_RTTS};
 use crate::{Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals};
+use cc_core::hops::Unmeasured;
 use cc_core::hpcc::{IntOutcome, Law, LawParams, LawSettings, LawSnapshot};
 use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
@@ -59,6 +60,8 @@ cc_core::settings! {
         min_rate: Mbps, 1..=1_600_000, ["MIN_RATE"];
         /// Multiplier of the units of compact telemetry, as set in the switches.
         int_multi: Count, 1..=64, ["INT_MULTI"];
+        /// Round trips of acknowledgements without telemetry that can be measured, after which W and Wc are halved; 0: never.
+        no_int_rtts: Count, 0..=255, [];
     }
 }
 
@@ -71,6 +74,7 @@ pub const PAPER: HpccStarSettings = HpccStarSettings {
     rate_ai: 500,
     min_rate: 100,
     int_multi: 1,
+    no_int_rtts: NO_INT_RTTS,
 };
 
 cc_core::zeroed! {
@@ -176,13 +180,14 @@ impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
     #[rustfmt::skip]
     const TRANSITIONS: &'static [&'static str] = &[
         "any, sent: the packet counts as in flight",
-        "any, ACK without telemetry, overflowed, old, or of what was not sent: no window moves",
+        "any, ACK without telemetry, overflowed, old, or of what was not sent: the window stays",
         "any, ACK whose telemetry has nothing to be compared with: it is stored",
         "before a round trip is over, ACK: W follows U from Wc",
         "a round trip over, ACK, U below eta and stages left: W = Wc + W_AI, which is the new Wc",
         "a round trip over, ACK, U at eta or no stage left: W = Wc eta / U + W_AI, which is the new Wc",
         "any, NACK: what is sent again is no longer in flight",
         "any, wake: telemetry too old to compare with is discarded",
+        "the last of no_int_rtts round trips over, ACK without telemetry to measure: W and Wc are halved",
         "any, direct INT without a hop that can be measured: nothing",
         "any, direct INT with nothing to be compared with: it is stored",
         "between marks, direct INT: W* follows U* from Wc*",
@@ -192,8 +197,9 @@ impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
 
     fn check(settings: &HpccStarSettings, link: &Link) -> Result<Params, ParamError> {
         settings.in_range()?;
-        let &HpccStarSettings { eta, max_stage, base_rtt, near_rtt, rate_ai, min_rate, int_multi } = settings;
-        let end_to_end = HpccSettings { eta, max_stage, base_rtt, rate_ai, min_rate, int_multi };
+        let &HpccStarSettings { eta, max_stage, base_rtt, near_rtt, rate_ai, min_rate, int_multi, no_int_rtts } =
+            settings;
+        let end_to_end = HpccSettings { eta, max_stage, base_rtt, rate_ai, min_rate, int_multi, no_int_rtts };
         let end_to_end = hpcc::Params::new(&end_to_end, link)?;
         let time = if base_rtt == 0 { link.base_rtt } else { Nanos::new(base_rtt) };
         let near_rtt = if near_rtt == 0 { time.get().min(10_000) } else { near_rtt };
@@ -221,11 +227,11 @@ impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
     fn transition(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
         let Event::SwitchInt { int } = event else { return self.end_to_end.transition(&end_to_end_cx(cx), event) };
         match { *self }.on_switch_int(cx.params, cx.now.stamp(), int) {
-            IntOutcome::NotMeasured => 8,
-            IntOutcome::Stored => 9,
-            IntOutcome::WindowAdjusted => 10,
-            IntOutcome::Increased => 11,
-            IntOutcome::Decreased => 12,
+            IntOutcome::NotMeasured => 9,
+            IntOutcome::Stored => 10,
+            IntOutcome::WindowAdjusted => 11,
+            IntOutcome::Increased => 12,
+            IntOutcome::Decreased => 13,
         }
     }
 
@@ -238,6 +244,11 @@ impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
             mark: 0,
             flags: 0,
         }
+    }
+
+    #[inline(always)]
+    fn unmeasured(&self, kind: EventSet) -> Unmeasured {
+        if kind == EventSet::SWITCH_INT { self.near_loop.unmeasured() } else { self.end_to_end.unmeasured(kind) }
     }
 
     #[inline(always)]

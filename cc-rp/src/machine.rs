@@ -1,6 +1,7 @@
 //! The trait of a reaction point: it processes an event and returns a decision.
 
 use crate::{Decision, Event, EventSet, Signals};
+use cc_core::hops::Unmeasured;
 use cc_core::params::{ParamError, Settings};
 use cc_core::{Bytes, CnpBodyKind, Instant, Link, Nanos, Rate, Stamp, State, Zeroed};
 use core::fmt::Debug;
@@ -108,6 +109,14 @@ pub trait ReactionPoint: State + Copy + PartialEq + Debug + 'static {
     /// Passes to `show` each number that explains the decisions and is not part of them. For harnesses: no image calls it.
     fn trace_values(&self, params: &Self::Params, show: &mut dyn FnMut(TraceValue)) {
         let _ = (params, show);
+    }
+
+    /// Why the last event of this kind, an acknowledgement or Switch-INT, had telemetry that was not measured. The engine
+    /// reads it after each such event, and counts the reasons.
+    #[inline(always)]
+    fn unmeasured(&self, kind: EventSet) -> Unmeasured {
+        let _ = kind;
+        Unmeasured::NONE
     }
 
     /// Takes one event and returns how the flow is to be paced from now on.

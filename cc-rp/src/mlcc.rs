@@ -28,6 +28,7 @@ mod tests;
 
 use crate::rcc::{ProgressSnapshot, PsnProgress};
 use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals};
+use cc_core::hops::Unmeasured;
 use cc_core::hpcc::{IntOutcome, Law, LawParams, LawSettings, LawSnapshot};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Bytes, Grant, IntStack, Link, Nanos, Rate, Stamp, State};
@@ -209,6 +210,11 @@ impl ReactionPoint for Mlcc {
             has_sent: false,
             has_acked: false,
         }
+    }
+
+    #[inline(always)]
+    fn unmeasured(&self, kind: EventSet) -> Unmeasured {
+        if kind == EventSet::SWITCH_INT { self.law.unmeasured() } else { Unmeasured::NONE }
     }
 
     #[inline(always)]

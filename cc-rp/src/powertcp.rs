@@ -25,7 +25,9 @@
 //! - `cwnd_old` is a single value. It is set to cwnd once a round trip, after the update by the acknowledgement that ends the
 //!   round trip (UPDATEOLD), so that a flow needs no memory for each packet in flight;
 //! - acknowledgements behind the latest, or ahead of what was sent, are not used; a NACK moves the mark of the round trip back;
-//! - the least window is what the least rate sends in a round trip; the rate limiter gets a window of at least one packet.
+//! - the least window is what the least rate sends in a round trip; the rate limiter gets a window of at least one packet;
+//! - acknowledgements without telemetry that can be measured, for `no_int_rtts` round trips in a row, halve cwnd, as in
+//!   [`hpcc`](crate::hpcc).
 //!
 //! Late wakes change no decision: there are no timers, and a wake only discards telemetry that is too old to compare with.
 
@@ -39,7 +41,7 @@ pub(crate) use parameters::PRESETS;
 
 use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals, TraceValue};
 use cc_core::fixed::types::U8F24;
-use cc_core::hops::{FINE, HopDelta, Hops, HopsSnapshot};
+use cc_core::hops::{FINE, HopDelta, Hops, HopsSnapshot, Unmeasured};
 use cc_core::hpcc::{divided, smooth};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Bytes, Link, Nanos, Psn, State};
@@ -128,13 +130,17 @@ impl Window {
         self.now = window.max(p.least_window).min(p.most_window);
     }
 
-    /// UPDATEOLD, called after the update by an acknowledgement.
+    /// UPDATEOLD, called after the update by an acknowledgement with which a round trip is over.
     #[inline(always)]
-    pub(crate) fn update_old(&mut self, psn: Psn) {
-        if self.is_over(psn) {
-            self.old = self.now;
-            self.begin_trip();
-        }
+    pub(crate) const fn update_old(&mut self) {
+        self.old = self.now;
+        self.begin_trip();
+    }
+
+    /// Halves cwnd, or cwnd_old if that is less, and begins with that as both.
+    fn halve(&mut self, p: &Params) {
+        self.now = (self.now.min(self.old) >> 1).max(p.least_window);
+        self.old = self.now;
     }
 
     /// Go-back-N: packets from `psn` on are sent again.
@@ -162,6 +168,8 @@ pub struct PowerTcp<const HOPS: usize> {
     has_sent: bool,
     /// A packet was acknowledged, so that `acked` is valid.
     has_acked: bool,
+    /// Round trips in a row without telemetry that could be measured, since cwnd was halved for that.
+    blind: u8,
 }
 
 /// With room for five hops.
@@ -170,8 +178,10 @@ pub type PowerTcp5 = PowerTcp<5>;
 /// How an acknowledgement is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
-    /// It has no telemetry, or overflowed, or is old, or acknowledges what was not sent.
+    /// It is old, or acknowledges what was not sent.
     Nothing,
+    /// It has no telemetry, or that overflowed.
+    Progress,
     /// There is no telemetry to compare its telemetry with: it is stored.
     Store,
     /// It updates the window.
@@ -225,6 +235,8 @@ cc_core::snapshot! {
         pub has_sent: bool,
         /// A packet was acknowledged.
         pub has_acked: bool,
+        /// Round trips in a row without telemetry that could be measured, since cwnd was halved for that.
+        pub blind: u8,
     }
 }
 
@@ -238,6 +250,7 @@ impl<const HOPS: usize> State for PowerTcp<HOPS> {
             acked: self.acked,
             has_sent: self.has_sent,
             has_acked: self.has_acked,
+            blind: self.blind,
         }
     }
 
@@ -248,6 +261,7 @@ impl<const HOPS: usize> State for PowerTcp<HOPS> {
             acked: s.acked,
             has_sent: s.has_sent,
             has_acked: s.has_acked,
+            blind: s.blind,
         }
     }
 }
@@ -264,13 +278,14 @@ impl<const HOPS: usize> ReactionPoint for PowerTcp<HOPS> {
     #[rustfmt::skip]
     const TRANSITIONS: &'static [&'static str] = &[
         "any, sent: the packet counts as in flight",
-        "any, ACK without telemetry, overflowed, old, or of what was not sent: nothing",
+        "any, ACK without telemetry, overflowed, old, or of what was not sent: the window stays",
         "any, ACK whose telemetry has nothing to be compared with: it is stored",
         "no power yet, ACK: the power is the sample, the window follows",
         "before a round trip is over, ACK: the window follows the smoothed power from cwnd_old",
         "a round trip over, ACK: likewise, and cwnd becomes cwnd_old",
         "any, NACK: what is sent again is no longer in flight",
         "any, wake: telemetry too old to compare with is discarded",
+        "the last of no_int_rtts round trips over, ACK without telemetry to measure: cwnd and cwnd_old are halved",
     ];
 
     fn check(settings: &PowerTcpSettings, link: &Link) -> Result<Params, ParamError> {
@@ -285,10 +300,11 @@ impl<const HOPS: usize> ReactionPoint for PowerTcp<HOPS> {
         match event {
             Event::Sent { .. } => 0,
             Event::Ack(ack) => match self.use_of(cx, ack) {
-                Use::Nothing => 1,
+                _ if { *self }.acknowledged(cx, ack) => 8,
+                Use::Nothing | Use::Progress => 1,
                 Use::Store => 2,
                 Use::Window if self.window.power().is_none() => 3,
-                Use::Window if !self.window.is_over(ack.psn) => 4,
+                Use::Window if self.blind == 0 && !self.window.is_over(ack.psn) => 4,
                 Use::Window => 5,
             },
             Event::Nack { .. } => 6,
@@ -303,7 +319,13 @@ impl<const HOPS: usize> ReactionPoint for PowerTcp<HOPS> {
             acked: Psn::new(0),
             has_sent: false,
             has_acked: false,
+            blind: 0,
         }
+    }
+
+    #[inline(always)]
+    fn unmeasured(&self, _: EventSet) -> Unmeasured {
+        self.last.unmeasured()
     }
 
     fn trace_values(&self, _: &Params, show: &mut dyn FnMut(TraceValue)) {
@@ -320,7 +342,9 @@ impl<const HOPS: usize> ReactionPoint for PowerTcp<HOPS> {
                     self.window.begin_trip();
                 }
             }
-            Event::Ack(ack) => self.acknowledged(cx, ack),
+            Event::Ack(ack) => {
+                self.acknowledged(cx, ack);
+            }
             Event::Nack { psn } if self.has_sent => self.window.rewind(*psn),
             Event::Nack { .. } => {}
             _ => self.last.age(&cx.params.base, cx.now.stamp()),
@@ -338,8 +362,10 @@ impl<const HOPS: usize> PowerTcp<HOPS> {
     #[inline(always)]
     fn use_of(&self, cx: &Cx<'_, Params>, ack: &Ack<'_>) -> Use {
         let old = self.has_acked && self.acked.is_after(ack.psn);
-        if ack.int.is_empty() || old || !self.has_sent || self.window.is_ahead(ack.psn) {
+        if old || !self.has_sent || self.window.is_ahead(ack.psn) {
             Use::Nothing
+        } else if ack.int.is_empty() {
+            Use::Progress
         } else if self.last.matches(&cx.params.base, cx.now.stamp(), &ack.int) {
             Use::Window
         } else {
@@ -347,20 +373,48 @@ impl<const HOPS: usize> PowerTcp<HOPS> {
         }
     }
 
-    /// NEWACK.
+    /// NEWACK; returns whether cwnd was halved.
     #[inline(always)]
-    fn acknowledged(&mut self, cx: &Cx<'_, Params>, ack: &Ack<'_>) {
+    fn acknowledged(&mut self, cx: &Cx<'_, Params>, ack: &Ack<'_>) -> bool {
         let what = self.use_of(cx, ack);
         if what == Use::Nothing {
-            return;
+            self.last.skip(Unmeasured::MISORDERED);
+            return false;
         }
         (self.acked, self.has_acked) = (ack.psn, true);
-        if what == Use::Store {
-            self.last.store(cx.now.stamp(), &ack.int);
-        } else if let Some((power, time)) = self.norm_power(cx, ack) {
-            self.window.update(cx.params, power, time);
-            self.window.update_old(ack.psn);
+        match what {
+            Use::Window => {
+                if let Some((power, time)) = self.norm_power(cx, ack) {
+                    self.window.update(cx.params, power, time);
+                    if self.blind > 0 || self.window.is_over(ack.psn) {
+                        self.window.update_old();
+                    }
+                    self.blind = 0;
+                    return false;
+                }
+            }
+            Use::Store => self.last.store(&cx.params.base, cx.now.stamp(), &ack.int),
+            _ => self.last.skip_empty(&ack.int),
         }
+        self.unmeasured_until(cx.params, ack.psn)
+    }
+
+    /// An acknowledgement without telemetry that could be measured: counts round trips of such, and after `no_int_rtts` in a row
+    /// halves cwnd, and returns `true`.
+    #[cold]
+    #[inline(never)]
+    fn unmeasured_until(&mut self, p: &Params, psn: Psn) -> bool {
+        if p.no_int_rtts == 0 || !self.last.unmeasured().is_fault() || !self.window.is_over(psn) {
+            return false;
+        }
+        self.window.begin_trip();
+        self.blind = self.blind.saturating_add(1);
+        if self.blind < p.no_int_rtts {
+            return false;
+        }
+        self.blind = 0;
+        self.window.halve(p);
+        true
     }
 
     /// NORMPOWER: the largest G and its dt.

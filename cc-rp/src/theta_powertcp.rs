@@ -190,7 +190,7 @@ impl ThetaPowerTcp {
             self.window.update(cx.params, u32::try_from(power).unwrap_or(u32::MAX), elapsed);
             (self.previous, self.updated) = (delay, now);
         }
-        self.window.update_old(ack.psn);
+        self.window.update_old();
     }
 
     /// Keeps the 32-bit time of the last update unambiguous: one longer ago than [`LONGEST`] becomes [`LONGEST`] ago.

@@ -3,8 +3,8 @@
 
 mod frames;
 
-use cc_core::Ecn;
 use cc_core::wire::{Nak, Syndrome, cm};
+use cc_core::{Ecn, Hop};
 use cc_core::{Psn, Qpn};
 use frames::*;
 use serde_json::Value;
@@ -930,6 +930,73 @@ fn equal_addresses_in_two_vlans_are_two_hosts() {
         (one_way.number("flows.seen"), one_way.number("flows.bound"), one_way.number("rp.rp_cnp_handled")),
         (1, 1, 1)
     );
+}
+
+// ------------------------------------------------------------------------------------------------ telemetry
+
+/// So many packets from A to B, `period` ns apart, and the acknowledgement of each `trip` ns later, with the telemetry that
+/// `int` adds to it, given its number.
+fn telemetry(count: u32, period: u64, trip: u64, int: impl Fn(u32, frames::Packet) -> frames::Packet) -> Vec<Record> {
+    let data = (0..count).map(|nth| at(u64::from(nth) * period, write(A, B, 0x22, 100 + nth)));
+    let acks = (0..count).map(|nth| at(u64::from(nth) * period + trip, int(nth, ack(B, A, 0x11, 100 + nth))));
+    let mut records: Vec<Record> = data.chain(acks).collect();
+    records.sort_by_key(|record| record.time);
+    records
+}
+
+/// The record of a link of 100 Gb/s that is busy all the time, 2 us after that with the number before.
+fn busy(nth: u32, queue: u32) -> Hop {
+    Hop { mbps: 100_000, flags: 0, clock: 1_000 + nth * 2_000, sent: nth * 390, queue }
+}
+
+fn int_counters(report: &Report) -> Vec<(String, u64)> {
+    let counters = report.0["rp"].as_object().unwrap().iter();
+    let int = counters.filter(|(name, count)| name.starts_with("rp_int_") && *count != 0);
+    int.map(|(name, count)| (name.clone(), count.as_u64().unwrap())).collect()
+}
+
+/// HPCC decides by nothing but telemetry. Where it cannot be measured, a counter and a finding say why, and the flow halves
+/// its window with each fourth round trip, of seven packets here: twice in 80 packets.
+#[test]
+fn telemetry_that_cannot_be_measured_is_counted_by_reason_and_bounds_the_rate() {
+    type Int = fn(u32, frames::Packet) -> frames::Packet;
+    let cases: [(&str, u64, Int); 7] = [
+        ("rp_int_too_many_hops", 80, |nth, ack| ack.int(1, &[busy(nth, 500_000); 6])),
+        ("rp_int_path_changed", 79, |nth, ack| ack.int(1 + nth as u16 % 2, &[busy(nth, 500_000); 3])),
+        ("rp_int_missing", 78, |nth, ack| if nth < 2 { ack.int(1, &[busy(nth, 0)]) } else { ack }),
+        ("rp_int_overflowed", 80, |nth, ack| ack.int(1, &[busy(nth, 500_000); 15])),
+        ("rp_int_clock", 79, |nth, ack| ack.int(1, &[Hop { clock: 1_000_000 - nth * 1_000, ..busy(nth, 500_000) }])),
+        ("rp_int_link_down", 79, |nth, ack| ack.int(1, &[Hop { mbps: 0, ..busy(nth, 500_000) }])),
+        ("rp_int_bytes", 79, |nth, ack| ack.int(1, &[Hop { sent: nth * 800, ..busy(nth, 500_000) }])),
+    ];
+    for (name, count, int) in cases {
+        let records = telemetry(80, 2 * US, 12 * US, int);
+        let report = Capture::new(&pcap(&records)).report(&["--algorithm", "hpcc"]);
+        assert_eq!(int_counters(&report), [(name.to_owned(), count)]);
+        report.finds(&["telemetry (INT)", &format!(" {count};"), "halve their rate", "see "]);
+        let lowest = report.lowest(0);
+        assert!((LINE / 5..LINE / 3).contains(&lowest), "{name}: {lowest}");
+    }
+    // The same links, with nothing wrong and at 9 tenths of their speed.
+    let healthy = telemetry(80, 2 * US, 12 * US, |nth, ack| ack.int(1, &[Hop { sent: nth * 350, ..busy(nth, 0) }; 5]));
+    let healthy = Capture::new(&pcap(&healthy)).report(&["--algorithm", "hpcc"]);
+    assert_eq!((int_counters(&healthy), healthy.lowest(0)), (Vec::new(), LINE));
+    healthy.is_healthy();
+}
+
+/// HPCC, algorithm 1: B T is 12 500 bytes, 12 500 are queued and 12 480 sent in each T: u = 2, and W = Wc 0.95 / 2 + W_AI.
+#[test]
+fn a_link_of_one_gigabit_is_measured_as_a_fast_one() {
+    let records = telemetry(8, 100 * US, 100 * US, |nth, ack| {
+        ack.int(1, &[Hop { mbps: 1_000, flags: 0, clock: 1_000 + nth * 100_000, sent: nth * 195, queue: 12_500 }])
+    });
+    let options = ["--algorithm", "hpcc", "--line-rate", "1", "--base-rtt", "100", "--mtu", "1500"];
+    let report = Capture::new(&pcap(&records)).report(&options);
+    let points = report.0["rates"][0]["points"].as_array().unwrap();
+    assert_eq!(points[0][1].as_u64(), Some(1_000_000_000));
+    let cut = points.iter().map(|point| point[1].as_u64().unwrap()).find(|&rate| rate < 1_000_000_000).unwrap();
+    assert!((515_000_000..535_000_000).contains(&cut), "475 Mb/s and W_AI of 50: {cut}");
+    report.is_healthy();
 }
 
 // ------------------------------------------------------------------------------------------------ the rest

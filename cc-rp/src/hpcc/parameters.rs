@@ -20,20 +20,31 @@ cc_core::settings! {
         min_rate: Mbps, 1..=1_600_000, ["MIN_RATE"];
         /// Multiplier of the units of compact telemetry, as set in the switches.
         int_multi: Count, 1..=64, ["INT_MULTI"];
+        /// Round trips of acknowledgements without telemetry that can be measured, after which W and Wc are halved; 0: never.
+        no_int_rtts: Count, 0..=255, [];
     }
 }
 
+/// Four round trips without feedback, after which TFRC's sender halves its rate: RFC 5348, section 4.3, steps 3 and 4. HPCC's
+/// paper and PowerTCP's name nothing for paths without telemetry.
+pub(crate) const NO_INT_RTTS: u32 = 4;
+
 /// The public simulator's defaults and those of the algorithm's draft.
-pub const DRAFT: HpccSettings =
-    HpccSettings { eta: 950_000, max_stage: 5, base_rtt: 0, rate_ai: 50, min_rate: 100, int_multi: 1 };
+pub const DRAFT: HpccSettings = HpccSettings {
+    eta: 950_000,
+    max_stage: 5,
+    base_rtt: 0,
+    rate_ai: 50,
+    min_rate: 100,
+    int_multi: 1,
+    no_int_rtts: NO_INT_RTTS,
+};
 
 /// HPCC's evaluation, by its simulator's run.py.
-pub const HPCC_SIM: HpccSettings =
-    HpccSettings { eta: 950_000, max_stage: 0, base_rtt: 13_000, rate_ai: 50, min_rate: 1_000, int_multi: 1 };
+pub const HPCC_SIM: HpccSettings = HpccSettings { max_stage: 0, base_rtt: 13_000, min_rate: 1_000, ..DRAFT };
 
 /// The comparison in LSCC.
-pub const LSCC: HpccSettings =
-    HpccSettings { eta: 950_000, max_stage: 5, base_rtt: 0, rate_ai: 500, min_rate: 100, int_multi: 1 };
+pub const LSCC: HpccSettings = HpccSettings { rate_ai: 500, ..DRAFT };
 
 pub(super) const PRESETS: &[Preset<HpccSettings>] = &[
     Preset {
@@ -58,6 +69,7 @@ cc_core::zeroed! {
         /// eta with 24 fraction bits, the lowest eight of them zero.
         pub(crate) eta: u32,
         pub(crate) max_stage: u8,
+        pub(crate) no_int_rtts: u8,
         /// W_init: what the port carries in T.
         pub(crate) first_window: u32,
         /// W_AI.
@@ -94,6 +106,7 @@ impl Params {
             base: base.with_gap(floor.time_for(link.mtu)),
             eta: (u32::try_from(eta).unwrap_or(1 << 24).wrapping_add(128)) & !0xff,
             max_stage: u8::try_from(settings.max_stage).unwrap_or(u8::MAX),
+            no_int_rtts: u8::try_from(settings.no_int_rtts).unwrap_or(u8::MAX),
             first_window,
             step: Rate::from_mbps(settings.rate_ai).bytes_in(time).get().max(1),
             least_window: floor.bytes_in(time).get().saturating_add(1).min(first_window),

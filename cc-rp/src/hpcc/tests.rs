@@ -273,3 +273,93 @@ fn a_flow_at_its_least_rate_recovers() {
     }
     assert!(rate > Rate::from_gbps(50), "{rate:?}");
 }
+
+/// Each reason for which telemetry is not measured, and what an acknowledgement without it does to the window: nothing.
+#[test]
+fn telemetry_that_is_not_measured_has_its_reason_b1_b2_b5() {
+    let full = |clock: u32| hop(clock, clock * 12, 1_000_000);
+    let after = |psn: u32, hops: &[Hop]| {
+        let mut bench = begun();
+        let before = bench.flow.window;
+        bench.ack(psn, hops);
+        assert_eq!(bench.flow.window, before);
+        bench.flow.unmeasured(EventSet::ACK)
+    };
+    assert_eq!(after(2, &[]), Unmeasured::MISSING);
+    assert_eq!(after(0, &[full(12_000)]), Unmeasured::MISORDERED, "older than the first");
+    assert_eq!(after(101, &[full(12_000)]), Unmeasured::MISORDERED, "never sent");
+    assert_eq!(after(2, &[full(12_000); 6]), Unmeasured::TOO_MANY_HOPS);
+    assert_eq!(after(2, &[full(12_000); 5]), Unmeasured::PATH_CHANGED);
+    assert_eq!(after(2, &[full(15)]), Unmeasured::TOO_SOON);
+    assert_eq!(after(2, &[Hop { clock: u32::MAX - 1_000, ..full(0) }]), Unmeasured::CLOCK);
+    assert_eq!(after(2, &[full(600_000)]), Unmeasured::CLOCK, "600 us, of which the sender saw 12");
+    assert_eq!(after(2, &[full(300_000)]), Unmeasured::BASELINE, "three packets at the least rate are 255 us");
+    assert_eq!(after(2, &[Hop { mbps: 0, ..full(12_000) }]), Unmeasured::LINK_DOWN);
+    assert_eq!(after(2, &[hop(12_000, 200_000, 0)]), Unmeasured::BYTES);
+    let mut bench = begun();
+    bench.ack(2, &[full(12_000)]);
+    assert_eq!(bench.flow.unmeasured(EventSet::ACK), Unmeasured::NONE);
+    bench.now += 600_000;
+    bench.ack(3, &[full(612_000)]);
+    assert_eq!(
+        bench.flow.unmeasured(EventSet::ACK),
+        Unmeasured::BASELINE,
+        "after a silence of six packets at the least rate"
+    );
+    let mut overflowed = IntStackBuilder::new(IntLayout::Wide, 7);
+    overflowed.overflow();
+    bench.on(&Event::Ack(Ack { psn: Psn::new(4), int: overflowed.stack(), ..Ack::default() }));
+    assert_eq!(bench.flow.unmeasured(EventSet::ACK), Unmeasured::OVERFLOWED);
+}
+
+/// A flow with 100 packets in flight whose acknowledgements bring this telemetry, for so many round trips: W at the end of
+/// each.
+fn windows(settings: HpccSettings, trips: u32, hops: impl Fn(u32) -> Vec<Hop>, path: impl Fn(u32) -> u16) -> Vec<u32> {
+    let mut bench = Bench::new(settings);
+    bench.sent(99);
+    let mut windows = Vec::new();
+    for psn in 0..trips * 100 {
+        bench.now += 120;
+        bench.sent(psn + 100);
+        let int = IntStackBuilder::new(IntLayout::Wide, path(psn)).with(hops(psn));
+        bench.on(&Event::Ack(Ack { psn: Psn::new(psn), int: int.stack(), ..Ack::default() }));
+        if psn % 100 == 99 {
+            windows.push(bench.flow.window);
+        }
+    }
+    windows
+}
+
+/// The choice at the head, for every way in which a path leaves its sender blind. RFC 5348, section 4.4: the rate halves with
+/// each period of four round trips without feedback, and not below the least.
+#[test]
+fn a_path_without_usable_telemetry_halves_the_window_every_fourth_round_trip() {
+    let full = |psn: u32| hop(psn * 120, psn * 1_472, 500_000);
+    let six = |psn| Vec::from([full(psn); 6]);
+    let down = |psn| Vec::from([Hop { mbps: 0, ..full(psn) }]);
+    let back = |psn: u32| Vec::from([Hop { clock: 1_000_000 - psn * 120, ..full(psn) }]);
+    let one = |_| 1;
+    // The first acknowledgement begins the first round trip, which is over with the 101st.
+    for windows in [
+        windows(DRAFT, 45, |_| Vec::new(), one),
+        windows(DRAFT, 45, six, one),
+        windows(DRAFT, 45, |psn| Vec::from([full(psn)]), |psn| 1 + psn as u16 % 2),
+        windows(DRAFT, 45, down, one),
+        windows(DRAFT, 45, back, one),
+    ] {
+        let halvings: Vec<u32> = windows.iter().copied().step_by(4).skip(1).collect();
+        // The least rate is 100 Mb/s, which in 12 us are 150 bytes.
+        let expected: Vec<u32> = (1..=halvings.len()).map(|nth| (150_000 >> nth).max(150)).collect();
+        assert_eq!(halvings, expected);
+    }
+    let off = HpccSettings { no_int_rtts: 0, ..DRAFT };
+    assert!(windows(off, 45, six, one).iter().all(|&window| window == 150_000));
+    // One measurement in four round trips is enough, and the first after a halving takes the window on from there.
+    let rare = windows(
+        DRAFT,
+        12,
+        |psn| if psn % 300 < 2 { Vec::from([hop(psn * 120, psn * 600, 0)]) } else { Vec::new() },
+        one,
+    );
+    assert!(rare.iter().all(|&window| window == 150_000), "{rare:?}");
+}

@@ -1,5 +1,6 @@
 //! PowerTCP's settings, and the parameters computed from them.
 
+use crate::hpcc::NO_INT_RTTS;
 use cc_core::hops::BaseRtt;
 use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
@@ -18,12 +19,20 @@ cc_core::settings! {
         min_rate: Mbps, 1..=1_600_000, [];
         /// Multiplier of the units of compact telemetry, as set in the switches.
         int_multi: Count, 1..=64, ["INT_MULTI"];
+        /// Round trips without telemetry that can be measured, after which cwnd is halved; 0: never, as in theta-PowerTCP.
+        no_int_rtts: Count, 0..=255, [];
     }
 }
 
 /// The paper's evaluation.
-pub const PAPER: PowerTcpSettings =
-    PowerTcpSettings { gamma: 900_000, expected_flows: 10, base_rtt: 0, min_rate: 100, int_multi: 1 };
+pub const PAPER: PowerTcpSettings = PowerTcpSettings {
+    gamma: 900_000,
+    expected_flows: 10,
+    base_rtt: 0,
+    min_rate: 100,
+    int_multi: 1,
+    no_int_rtts: NO_INT_RTTS,
+};
 
 /// The authors' Linux module.
 pub const LINUX: PowerTcpSettings = PowerTcpSettings { gamma: 899_414, ..PAPER };
@@ -55,6 +64,7 @@ cc_core::zeroed! {
         pub(crate) least_window: u32,
         pub(crate) floor: Rate,
         pub(crate) line: Rate,
+        pub(crate) no_int_rtts: u8,
         pub(crate) mtu: u32,
     }
 }
@@ -87,6 +97,7 @@ impl Params {
             least_window: floor.bytes_in(time).get().saturating_add(1).min(most_window),
             floor,
             line,
+            no_int_rtts: u8::try_from(settings.no_int_rtts).unwrap_or(u8::MAX),
             mtu: link.mtu.get(),
         })
     }

@@ -2,6 +2,7 @@ use super::*;
 use crate::RpEngine;
 use cc_core::{Hop, Instant, IntLayout, IntStackBuilder, Rate};
 use proptest::prelude::*;
+use std::vec::Vec;
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 type Machine = PowerTcp<5>;
@@ -122,11 +123,13 @@ fn a_million_packets_in_flight_take_no_more_memory_and_equal_times_no_division_b
     }
     let records = [hop(10, 0, 0)];
     bench.ack(1, &records);
-    let before = bench.flow;
+    let before = bench.flow.window;
     for psn in 2..100 {
         bench.ack(psn, &records);
+        assert_eq!(bench.flow.unmeasured(EventSet::ACK), Unmeasured::TOO_SOON);
     }
-    assert_eq!(bench.flow.window, before.window);
+    let after = bench.flow.window;
+    assert_eq!((after.now, after.old, after.power), (before.now, before.old, before.power));
 }
 
 /// C8: five gigabytes on one flow, through every counter's wrap.
@@ -193,4 +196,23 @@ proptest! {
             prop_assert_eq!(decisions[0], decisions[1]);
         }
     }
+}
+
+/// The choice at the head: cwnd halves after each `no_int_rtts` round trips without telemetry that can be measured.
+#[test]
+fn a_path_without_telemetry_halves_the_window_every_fourth_round_trip() {
+    let mut bench = Bench::new(LINK);
+    bench.sent(0);
+    let mut windows = Vec::new();
+    for trip in 0..8 {
+        bench.now += u64::from(LINK.base_rtt.get());
+        bench.sent(trip + 1);
+        // The second of each pair acknowledges what was sent before the trip began: it is not over.
+        bench.ack(trip + 1, &[]);
+        bench.sent(trip + 1);
+        windows.push(bench.flow.window.now);
+    }
+    let most = bench.params.most_window;
+    assert_eq!(windows, [most, most, most, most / 2, most / 2, most / 2, most / 2, most / 4]);
+    assert_eq!(bench.flow.unmeasured(EventSet::ACK), Unmeasured::MISSING);
 }

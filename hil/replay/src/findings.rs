@@ -5,6 +5,7 @@ use super::flows::{Address, Flow, Slot};
 use super::losses::Losses;
 use super::replayer::{Outcome, PathCounts};
 use hil_capture::Dropped;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Tolerance between the speed of an interface in the capture and `--line-rate`, in per cent of the latter.
@@ -14,7 +15,7 @@ const ALL_MARKED: u64 = 3;
 
 /// The findings of a replay on ports of `line_rate` Gb/s. Those that put others in doubt come first. `is_blind`: the capture
 /// has none of the signals that the algorithm uses.
-pub(crate) fn of(outcome: &Outcome, is_blind: bool, line_rate: u32) -> Vec<String> {
+pub(crate) fn of(outcome: &Outcome, rp: &BTreeMap<&'static str, u64>, is_blind: bool, line_rate: u32) -> Vec<String> {
     let findings = [
         wrong_icrc(outcome),
         lost_by_capture(outcome),
@@ -28,6 +29,7 @@ pub(crate) fn of(outcome: &Outcome, is_blind: bool, line_rate: u32) -> Vec<Strin
         refused(outcome),
         trimmed(outcome),
         losses(outcome),
+        if is_blind { None } else { telemetry(rp) },
         reaction(outcome, is_blind),
         not_ect(outcome),
         all_marked(outcome),
@@ -204,6 +206,37 @@ fn losses(outcome: &Outcome) -> Option<String> {
         let _ = write!(text, ", negative acknowledgements: {}", kinds.join(", "));
     }
     Some(format!("{text}: {advice}"))
+}
+
+/// Telemetry that could not be measured.
+fn telemetry(rp: &BTreeMap<&'static str, u64>) -> Option<String> {
+    let reasons = [
+        ("rp_int_missing", "no telemetry", "see which switches write none, or what removes it"),
+        ("rp_int_overflowed", "more hops than the packets had room for", "see to the room for telemetry"),
+        ("rp_int_too_many_hops", "more hops than the algorithm keeps", "see to the length of the path"),
+        (
+            "rp_int_path_changed",
+            "another path than the packet before",
+            "see to multipath routing: one flow must keep its path",
+        ),
+        ("rp_int_clock", "a switch's clock that runs backwards or too fast", "see to the clocks of the switches"),
+        ("rp_int_link_down", "a link of speed 0", "see to the ports of the switches"),
+        (
+            "rp_int_bytes",
+            "more bytes than a link carries",
+            "see to the speeds that the switches write, and to int_multi",
+        ),
+    ];
+    let found = || reasons.iter().filter_map(|&(name, what, advice)| Some((*rp.get(name)?, what, advice)));
+    let worst = found().max_by_key(|&(count, ..)| count).filter(|&(count, ..)| count > 0)?;
+    let list: Vec<_> =
+        found().filter(|&(count, ..)| count > 0).map(|(count, what, _)| format!("{what} {count}")).collect();
+    Some(format!(
+        "telemetry (INT) of acknowledgements could not be measured: {}; flows without any for no_int_rtts round trips halve \
+         their rate; {}",
+        list.join(", "),
+        worst.2
+    ))
 }
 
 /// Marked flows of which none was slowed down. Only flows whose sender is replayed count.

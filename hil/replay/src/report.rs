@@ -604,6 +604,7 @@ impl Report {
             frames.rocev2 + frames.rocev2_shim + frames.rocev1 + frames.pfc + other + frames.unparsed,
             "every frame has exactly one class"
         );
+        let findings = findings::of(outcome, &rp, signals.no_decisions.is_some(), link.line_rate_gbps);
         Self {
             schema: SCHEMA,
             algorithm,
@@ -695,7 +696,7 @@ impl Report {
                     asked_us: asked.time as f64 / 1e3,
                 })
                 .collect(),
-            findings: findings::of(outcome, signals.no_decisions.is_some(), link.line_rate_gbps),
+            findings,
             notes: findings::notes(outcome),
             signals,
             coverage: Coverage {

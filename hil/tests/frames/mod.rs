@@ -2,8 +2,9 @@
 
 use cc_core::wire::opcode;
 use cc_core::wire::pfc::Pfc;
+use cc_core::wire::shim::IntShim;
 use cc_core::wire::{Addresses, Aeth, Bth, Deth, Extensions, Frame, Mac, Reth, Shims, Syndrome, Tag, Tags, cm};
-use cc_core::{CnpBodyKind, Ecn, Psn, Qpn};
+use cc_core::{CnpBodyKind, Ecn, Hop, IntLayout, IntStackBuilder, Psn, Qpn};
 use hil_capture::crc::HostCrc;
 use std::net::Ipv4Addr;
 
@@ -44,12 +45,27 @@ pub(crate) struct Packet {
     pub(crate) extensions: Extensions,
     pub(crate) vlan: Option<u16>,
     pub(crate) ttl: u8,
+    /// The telemetry that switches wrote into it.
+    pub(crate) int: Option<IntStackBuilder>,
 }
 
 impl Packet {
     pub(crate) fn new(from: Ipv4Addr, to: Ipv4Addr, opcode: u8, qp: u32, psn: u32) -> Self {
         let extensions = Extensions::default();
-        Self { from, to, opcode, qp, psn, ecn: Ecn::Ect0, dscp: 26, size: 64, extensions, vlan: None, ttl: 64 }
+        Self {
+            from,
+            to,
+            opcode,
+            qp,
+            psn,
+            ecn: Ecn::Ect0,
+            dscp: 26,
+            size: 64,
+            extensions,
+            vlan: None,
+            ttl: 64,
+            int: None,
+        }
     }
 
     pub(crate) fn ecn(self, ecn: Ecn) -> Self {
@@ -72,6 +88,10 @@ impl Packet {
         Self { ttl, ..self }
     }
 
+    pub(crate) fn int(self, path: u16, hops: &[Hop]) -> Self {
+        Self { int: Some(IntStackBuilder::new(IntLayout::Wide, path).with(hops.iter().copied())), ..self }
+    }
+
     pub(crate) fn bytes(self) -> Vec<u8> {
         let tag = self.vlan.map(|vid| Tag { vid, priority: 3, ..Tag::default() }.to_bytes());
         let payload = vec![0; if opcode::info(self.opcode).class().carries_data() { self.size } else { 0 }];
@@ -92,7 +112,7 @@ impl Packet {
             ecn: self.ecn,
             hop_limit: self.ttl,
             udp_source: 49_152,
-            shims: Shims::NONE,
+            shims: Shims { int: self.int.as_ref().map(IntShim::of), ..Shims::NONE },
             bth,
             extensions: self.extensions,
             payload: &payload,
