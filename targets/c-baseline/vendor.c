@@ -460,12 +460,12 @@ static int read_body(const uint8_t *body, uint16_t *seq)
 static void notified(vendor_dcqcn_port *port, vendor_dcqcn_flow *flow, uint32_t now, const uint8_t *body)
 {
     uint16_t seq = 0;
-    int told = read_body(body, &seq);
-    if (told < 0) {
+    int kind = read_body(body, &seq);
+    if (kind < 0) {
         port->cnp_unsupported++;
         return;
     }
-    if (told == 0) {
+    if (kind == 0) {
         if (flow->left & NUMBERED && (uint16_t)(flow->seq - seq) < 64) {
             port->cnp_stale++;
             return;

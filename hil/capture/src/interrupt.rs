@@ -39,8 +39,8 @@ pub fn watch() -> io::Result<()> {
     let mut signals = Signals::new(caught)?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
-            let asks = matches!(signal, SIGINT | SIGTERM) && GRACEFUL.load(Ordering::SeqCst);
-            if asks && REQUESTED.swap(signal, Ordering::SeqCst) == 0 {
+            let is_graceful = matches!(signal, SIGINT | SIGTERM) && GRACEFUL.load(Ordering::SeqCst);
+            if is_graceful && REQUESTED.swap(signal, Ordering::SeqCst) == 0 {
                 continue;
             }
             // The lock is held until the program ends, so that no file is begun or finished meanwhile.

@@ -122,7 +122,7 @@ fn sizes(archive: &Archive, symbol: &str) -> Result<[u32; 5]> {
     Ok(sizes)
 }
 
-/// Sizes of these functions and all that they call. `starts` tells initialisation from events by a function's name.
+/// The sizes of these functions and of all that they call. `starts` returns, for a function's name, whether it initialises.
 fn linked(archive: &Archive, functions: &[String], starts: impl Fn(&str) -> bool) -> Result<Linked> {
     let image = archive.link(functions)?;
     let file = object::File::parse(&*image)?;

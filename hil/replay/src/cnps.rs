@@ -94,10 +94,10 @@ impl Cnps {
     pub fn comparison(&self) -> Comparison {
         let mut all = Comparison { captured: self.captured, ..Comparison::default() };
         for [ours, captured] in self.routes.values() {
-            let twins = twins(&mut ours.clone(), &mut captured.clone());
-            let equal = twins.iter().filter(|&&apart| apart == 0).count() as u64;
+            let pairs = match_times(&mut ours.clone(), &mut captured.clone());
+            let equal = pairs.iter().filter(|&&apart| apart == 0).count() as u64;
             all.equal += equal;
-            all.shifted += twins.len() as u64 - equal;
+            all.shifted += pairs.len() as u64 - equal;
         }
         all.only_ours = self.sent - all.equal - all.shifted;
         all.only_captured = self.captured - all.equal - all.shifted;
@@ -105,16 +105,16 @@ impl Cnps {
     }
 }
 
-/// Matches two lists of times with the smallest possible sum of differences, and returns the difference of each pair of twins.
+/// Matches two lists of times in pairs, with the smallest possible sum of differences. Returns the difference of each pair.
 ///
-/// Two times can be twins if they are less than half of the flow's smallest gap apart. So a captured time can be the twin of
+/// Two times can be a pair if they are less than half of the flow's smallest gap apart. A captured time can therefore match
 /// only one of our times (which may occur several times), and for each of our times the nearest candidates are chosen.
-fn twins(ours: &mut [u64], captured: &mut [u64]) -> Vec<u64> {
+fn match_times(ours: &mut [u64], captured: &mut [u64]) -> Vec<u64> {
     ours.sort_unstable();
     captured.sort_unstable();
     let least = least_gap(ours).or(least_gap(captured)).unwrap_or(u64::MAX);
     let is_near = |apart: u64| apart == 0 || apart.saturating_mul(2) < least;
-    let (mut twins, mut left) = (Vec::with_capacity(ours.len()), &*captured);
+    let (mut pairs, mut left) = (Vec::with_capacity(ours.len()), &*captured);
     for equal in ours.chunk_by(|one, other| one == other) {
         let Some(&time) = equal.first() else { continue };
         let before = left.partition_point(|&other| other < time && !is_near(time - other));
@@ -124,9 +124,9 @@ fn twins(ours: &mut [u64], captured: &mut [u64]) -> Vec<u64> {
         left = rest;
         let mut apart: Vec<u64> = candidates.iter().map(|other| other.abs_diff(time)).collect();
         apart.sort_unstable();
-        twins.extend(apart.into_iter().take(equal.len()));
+        pairs.extend(apart.into_iter().take(equal.len()));
     }
-    twins
+    pairs
 }
 
 /// The smallest difference between two neighbours that are not equal.
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cnp_is_matched_with_its_twin_or_counted_as_unmatched() {
+    fn each_cnp_is_matched_or_counted_as_unmatched() {
         let route = |qpn| Route { from: 1, to: 2, qpn };
         let mut cnps = Cnps::default();
         for (now, qpn) in [(10, 7), (20, 7), (30, 8)] {
@@ -186,7 +186,7 @@ mod tests {
         None,
         Removed,
         Shifted,
-        /// A captured CNP without a twin follows it, farther than half of the smallest gap from any other.
+        /// A captured CNP without a match follows it, farther than half of the smallest gap from any other.
         Followed,
     }
 
@@ -224,7 +224,8 @@ mod tests {
                         expected.equal += 1;
                     }
                 }
-                let (from, to) = (now + least.div_ceil(2).min(1 << 40), next.map_or(0, |next| next - least.div_ceil(2).min(1 << 40)));
+                let half = least.div_ceil(2).min(1 << 40);
+                let (from, to) = (now + half, next.map_or(0, |next| next - half));
                 if change == Change::Followed && from <= to {
                     captured.push(from + random % (to - from + 1));
                     expected.only_captured += 1;
@@ -235,8 +236,8 @@ mod tests {
         }
     }
 
-    /// The smallest cost, found by trying every match: twice the differences of twins, and `least` for each of our times
-    /// without a twin.
+    /// The smallest cost, found by trying every match: twice the difference of each pair, and `least` for each of our times
+    /// without a match.
     fn brute_force(ours: &[u64], captured: &[u64], least: u64) -> u64 {
         let Some((&first, rest)) = ours.split_first() else { return 0 };
         let mut best = least + brute_force(rest, captured, least);
@@ -252,15 +253,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_other_choice_of_twins_is_closer(
+        fn no_other_choice_of_pairs_is_closer(
             mut ours in prop::collection::vec(0..60_u64, 2..7), mut captured in prop::collection::vec(0..60_u64, 0..7)
         ) {
             ours.sort_unstable();
             let Some(least) = least_gap(&ours) else { return Ok(()) };
             let expected = brute_force(&ours, &captured, least);
-            let twins = twins(&mut ours, &mut captured);
-            let alone = (ours.len() - twins.len()) as u64;
-            prop_assert_eq!(2 * twins.iter().sum::<u64>() + alone * least, expected);
+            let pairs = match_times(&mut ours, &mut captured);
+            let alone = (ours.len() - pairs.len()) as u64;
+            prop_assert_eq!(2 * pairs.iter().sum::<u64>() + alone * least, expected);
         }
     }
 }

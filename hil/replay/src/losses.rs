@@ -1,7 +1,7 @@
 //! The losses that a capture shows, flow by flow: negative acknowledgements by kind, packets sent again, and gaps.
 //!
 //! A gap in the PSNs of a flow is a packet that the network lost before the place of capture, or one that the capture itself
-//! lost. The receiver's acknowledgements tell the two apart: a packet that is acknowledged has arrived (IBTA volume 1, 9.7.5).
+//! lost. The receiver's acknowledgements distinguish the two: a packet that is acknowledged has arrived (IBTA volume 1, 9.7.5).
 
 use cc_core::Psn;
 use cc_core::wire::{Nak, Syndrome};

@@ -81,10 +81,10 @@ impl Ibex {
                 pc = $next;
                 start += $cost;
                 if WRITEBACK {
-                    let answered = start + if $crosses { 0 } else { timing.data_wait };
+                    let response_cycle = start + if $crosses { 0 } else { timing.data_wait };
                     let used = self.memory.reads(code, pc, $rd);
-                    let ready = answered + if used { timing.load_use } else { 0 };
-                    access = Access { next: start, answered, ready };
+                    let ready = response_cycle + if used { timing.load_use } else { 0 };
+                    access = Access { next: start, response_cycle, ready };
                     start = ready;
                 }
             }};
@@ -187,7 +187,7 @@ impl Ibex {
                     self.free = if start == resumed { emptied } else { start };
                     if WRITEBACK {
                         self.access = access;
-                        self.free = if start == access.ready { access.answered } else { self.free };
+                        self.free = if start == access.ready { access.response_cycle } else { self.free };
                     }
                     return self.machine(*op, a);
                 }
@@ -204,7 +204,7 @@ impl Ibex {
             self.access = access;
             // The next instruction enters decode while the last one waits for its response.
             if start == access.ready && start != begun {
-                (self.start, self.free) = (access.next, access.answered);
+                (self.start, self.free) = (access.next, access.response_cycle);
             }
         }
         stop

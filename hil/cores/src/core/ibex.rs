@@ -227,7 +227,7 @@ impl Ibex {
     fn clock_stops(&mut self, from: u64, cycle: u64) -> u64 {
         if let Some(prefetch) = &mut self.prefetch {
             prefetch.pause(from - 1..cycle + 1);
-            return from.max(prefetch.last_answer(from - 1).map_or(0, |answer| answer + 2));
+            return from.max(prefetch.last_response(from - 1).map_or(0, |response| response + 2));
         }
         // If memory responds in the next cycle, no request is under way. The exception: if every cycle since the last redirect
         // has taken a whole word out of the queue, it is not yet full two cycles before `from`.
@@ -245,8 +245,8 @@ pub(super) struct Access {
     /// The cycle in which the next instruction enters decode.
     pub(super) next: u64,
     /// The cycle in which the memory responds.
-    pub(super) answered: u64,
-    /// The cycle from which on the next instruction executes: `answered`, or later if it reads the loaded value.
+    pub(super) response_cycle: u64,
+    /// The cycle from which on the next instruction executes: `response_cycle`, or later if it reads the loaded value.
     pub(super) ready: u64,
 }
 
@@ -254,7 +254,7 @@ impl Access {
     /// For an instruction that executes in the cycle `start`: the cycles for which it has waited for the response. The fetch of
     /// its branch target began that much earlier (ibex_id_stage: `instr_executing_spec`).
     pub(super) fn ahead(&self, start: u64) -> u64 {
-        if start == self.ready && self.ready == self.answered { start - self.next } else { 0 }
+        if start == self.ready && self.ready == self.response_cycle { start - self.next } else { 0 }
     }
 }
 

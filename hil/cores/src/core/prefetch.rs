@@ -29,7 +29,7 @@ pub(super) struct Prefetch {
 
 #[derive(Clone, Copy, Debug)]
 struct Request {
-    answered: u64,
+    response_cycle: u64,
     discarded: bool,
 }
 
@@ -51,7 +51,7 @@ impl Prefetch {
         while !buffer.step(Some(first)) {}
         let origin = buffer.cycle;
         for request in buffer.requests.iter_mut().flatten() {
-            request.answered = request.answered.saturating_sub(origin);
+            request.response_cycle = request.response_cycle.saturating_sub(origin);
         }
         buffer.cycle = 0;
         buffer
@@ -76,9 +76,9 @@ impl Prefetch {
     }
 
     /// The cycle of the last response to the requests under way at the beginning of `cycle`, if there are any.
-    pub(super) fn last_answer(&mut self, cycle: u64) -> Option<u64> {
+    pub(super) fn last_response(&mut self, cycle: u64) -> Option<u64> {
         self.advance(cycle);
-        self.requests.iter().flatten().map(|request| request.answered).max()
+        self.requests.iter().flatten().map(|request| request.response_cycle).max()
     }
 
     /// Evaluates `cycle`, in which decode is ready for the instruction `head`. Returns whether the buffer hands it over.
@@ -92,8 +92,8 @@ impl Prefetch {
     fn step(&mut self, requested: Option<Head>) -> bool {
         let [oldest, newest] = self.requests;
         let full = (self.words >= 2 || newest.is_some()) && (self.words >= 3 || oldest.is_some());
-        let answer = oldest.filter(|request| request.answered == self.cycle);
-        if answer.is_some() {
+        let response = oldest.filter(|request| request.response_cycle == self.cycle);
+        if response.is_some() {
             self.requests = [newest, None];
         }
 
@@ -105,7 +105,7 @@ impl Prefetch {
                 request.discarded = true;
             }
         } else {
-            self.words += usize::from(answer.is_some_and(|request| !request.discarded));
+            self.words += usize::from(response.is_some_and(|request| !request.discarded));
             if let Some(head) = requested {
                 let needs = if head.upper && !head.compressed { 2 } else { 1 };
                 handed_over = self.words >= needs;
@@ -115,7 +115,7 @@ impl Prefetch {
 
         let requests = newest.is_none() && (redirected || !full) && !self.paused.contains(&self.cycle);
         if requests {
-            let request = Some(Request { answered: self.cycle + self.latency, discarded: false });
+            let request = Some(Request { response_cycle: self.cycle + self.latency, discarded: false });
             self.requests = match self.requests {
                 [None, _] => [request, None],
                 [oldest, _] => [oldest, request],
