@@ -130,3 +130,27 @@ fn algorithms_that_are_not_called_are_not_linked() {
         assert!(unexpected.is_empty(), "{other}: {unexpected:?}");
     }
 }
+
+/// The header's command builds an archive without a panic, which links with code that nothing calls; that of `cargo build` has
+/// the panics of the crates below, which only `--gc-sections` removes.
+#[test]
+fn without_gc_sections_the_archive_links_or_the_linker_says_what_to_add() {
+    const TARGET: &str = "riscv32imc-unknown-none-elf";
+    let functions = ["rnic_rp_dcqcn_on".to_owned()];
+    let library = hil_measure::library::build(TARGET).unwrap();
+    library.link_with(&[], &functions).unwrap();
+    let folder = root().join("target/c_abi");
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--package", "rnic-cc", "--profile", "firmware", "--target", TARGET, "--target-dir"])
+        .arg(&folder)
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let path = folder.join(TARGET).join("firmware/librnic_cc.a");
+    let plain = hil_measure::library::Archive { path, ..library };
+    plain.link(&functions).unwrap();
+    let error = plain.link_with(&[], &functions).unwrap_err().to_string();
+    let advice = "undefined symbol: build_rnic_cc_with_profile_firmware_and_link_it_with_gc_sections";
+    assert!(error.contains(advice), "{error}");
+}

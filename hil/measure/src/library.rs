@@ -55,9 +55,18 @@ impl Archive {
     /// # Errors
     /// The library cannot be linked (for example because it can panic), or lacks one of the symbols.
     pub fn link(&self, symbols: &[String]) -> Result<Vec<u8>> {
+        self.link_with(&["--gc-sections", "--strip-debug", "--emit-relocs"], symbols)
+    }
+
+    /// Links an image that contains these symbols, with these options of the linker.
+    ///
+    /// # Errors
+    /// As for [`Archive::link`].
+    pub fn link_with(&self, options: &[&str], symbols: &[String]) -> Result<Vec<u8>> {
         let image = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
         let link = Command::new(linker()?)
-            .args(["-flavor", "gnu", "--gc-sections", "--strip-debug", "--emit-relocs", "-e", "0"])
+            .args(["-flavor", "gnu", "-e", "0"])
+            .args(options)
             .args(symbols.iter().map(|name| format!("--undefined={name}")))
             .arg(&self.path)
             .arg("-o")

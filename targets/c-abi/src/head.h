@@ -1,10 +1,15 @@
 /*
- * rnic-cc: RDMA congestion control that runs inside the NIC. Link librnic_cc.a.
+ * rnic-cc: RDMA congestion control that runs inside the NIC.
+ *
+ * Build: cargo rustc -p rnic-cc --profile firmware --target TARGET --crate-type staticlib
+ * Link:  target/TARGET/firmware/librnic_cc.a with -Wl,--gc-sections. Without that option all algorithms are linked (120 KB on
+ *        RV32IMC), and an archive of another profile or from `cargo build` does not link. On Linux add -lpthread -ldl -lm.
  *
  * Written by `hil check header` from targets/c-abi: change it there.
  *
  * Each algorithm has its own functions, declared at the end: rnic_rp_NAME_... at the sender (reaction point) and
- * rnic_np_NAME_... at the receiver (notification point). Functions that a program does not call are not linked.
+ * rnic_np_NAME_... at the receiver (notification point). With --gc-sections, functions that a program does not
+ * call are not linked.
  *
  *     static rnic_rp_dcqcn_port port;                      // one for each network port: parameters, counters
  *     static rnic_rp_dcqcn_flow flows[1024];               // one for each queue pair that sends
