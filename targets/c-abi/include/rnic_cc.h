@@ -265,7 +265,7 @@ typedef struct rnic_slot {
 
 /* ---- The algorithms: sizes and alignments in bytes, presets, parameters ---- */
 
-/* dcqcn: takes SENT, CNP, WAKE; answered by rnic_np_dcqcn */
+/* dcqcn: takes SENT, CNP, WAKE; the receiver runs rnic_np_dcqcn */
 #define RNIC_RP_DCQCN_PORT_BYTES 1592u
 #define RNIC_RP_DCQCN_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[199]; } rnic_rp_dcqcn_port;
@@ -304,7 +304,7 @@ typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_flow;
 #define RNIC_RP_DCQCN_ALPHA_BITS 24u /* 10 to 20 */
 RNIC_RP_FUNCTIONS(dcqcn);
 
-/* dcqcn_plus: takes CNP, WAKE; answered by rnic_np_dcqcn_plus */
+/* dcqcn_plus: takes CNP, WAKE; the receiver runs rnic_np_dcqcn_plus */
 #define RNIC_RP_DCQCN_PLUS_PORT_BYTES 192u
 #define RNIC_RP_DCQCN_PLUS_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[24]; } rnic_rp_dcqcn_plus_port;
@@ -329,7 +329,7 @@ typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_plus_flow;
 #define RNIC_RP_DCQCN_PLUS_ALPHA_IN_PAUSE 13u /* 0 to 1: fades, stands */
 RNIC_RP_FUNCTIONS(dcqcn_plus);
 
-/* timely: takes ACK, WAKE; answered by rnic_np_echo */
+/* timely: takes ACK, WAKE; the receiver runs rnic_np_echo */
 #define RNIC_RP_TIMELY_PORT_BYTES 216u
 #define RNIC_RP_TIMELY_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[27]; } rnic_rp_timely_port;
@@ -359,7 +359,7 @@ typedef struct { uint32_t opaque[6]; } rnic_rp_timely_flow;
 #define RNIC_RP_TIMELY_SERIALISATION 16u /* 0 to 2: packet, segment, none */
 RNIC_RP_FUNCTIONS(timely);
 
-/* hpcc: takes SENT, ACK, NACK, WAKE; answered by rnic_np_echo */
+/* hpcc: takes SENT, ACK, NACK, WAKE; the receiver runs rnic_np_echo */
 #define RNIC_RP_HPCC_PORT_BYTES 144u
 #define RNIC_RP_HPCC_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[18]; } rnic_rp_hpcc_port;
@@ -377,7 +377,7 @@ typedef struct { uint32_t opaque[24]; } rnic_rp_hpcc_flow;
 #define RNIC_RP_HPCC_INT_MULTI 5u /* 1 to 64 */
 RNIC_RP_FUNCTIONS(hpcc);
 
-/* powertcp: takes SENT, ACK, NACK, WAKE; answered by rnic_np_echo */
+/* powertcp: takes SENT, ACK, NACK, WAKE; the receiver runs rnic_np_echo */
 #define RNIC_RP_POWERTCP_PORT_BYTES 136u
 #define RNIC_RP_POWERTCP_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[17]; } rnic_rp_powertcp_port;
@@ -393,7 +393,7 @@ typedef struct { uint32_t opaque[24]; } rnic_rp_powertcp_flow;
 #define RNIC_RP_POWERTCP_INT_MULTI 4u /* 1 to 64 */
 RNIC_RP_FUNCTIONS(powertcp);
 
-/* theta_powertcp: takes SENT, ACK, NACK, WAKE; answered by rnic_np_echo */
+/* theta_powertcp: takes SENT, ACK, NACK, WAKE; the receiver runs rnic_np_echo */
 #define RNIC_RP_THETA_POWERTCP_PORT_BYTES 136u
 #define RNIC_RP_THETA_POWERTCP_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[17]; } rnic_rp_theta_powertcp_port;
@@ -409,7 +409,7 @@ typedef struct { uint32_t opaque[8]; } rnic_rp_theta_powertcp_flow;
 #define RNIC_RP_THETA_POWERTCP_INT_MULTI 4u /* 1 to 64 */
 RNIC_RP_FUNCTIONS(theta_powertcp);
 
-/* swift: takes SENT, ACK, NACK, WAKE; answered by rnic_np_echo */
+/* swift: takes SENT, ACK, NACK, WAKE; the receiver runs rnic_np_echo */
 #define RNIC_RP_SWIFT_PORT_BYTES 224u
 #define RNIC_RP_SWIFT_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[28]; } rnic_rp_swift_port;
@@ -437,7 +437,7 @@ typedef struct { uint32_t opaque[6]; } rnic_rp_swift_flow;
 #define RNIC_RP_SWIFT_ENDPOINT_MAX_MDF 16u /* 1000 to 999000 ppm */
 RNIC_RP_FUNCTIONS(swift);
 
-/* rcc: takes SENT, ACK, NACK, WAKE; answered by rnic_np_rcc */
+/* rcc: takes SENT, ACK, NACK, WAKE; the receiver runs rnic_np_rcc */
 #define RNIC_RP_RCC_PORT_BYTES 120u
 #define RNIC_RP_RCC_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[15]; } rnic_rp_rcc_port;
@@ -449,7 +449,7 @@ typedef struct { uint32_t opaque[4]; } rnic_rp_rcc_flow;
 #define RNIC_RP_RCC_MIN_RATE 1u /* 1 to 1600000 Mb/s */
 RNIC_RP_FUNCTIONS(rcc);
 
-/* rcc_sender: takes SENT, ACK, NACK, WAKE; answered by rnic_np_rcc_sender */
+/* rcc_sender: takes SENT, ACK, NACK, WAKE; the receiver runs rnic_np_rcc_sender */
 #define RNIC_RP_RCC_SENDER_PORT_BYTES 184u
 #define RNIC_RP_RCC_SENDER_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[23]; } rnic_rp_rcc_sender_port;
@@ -469,7 +469,7 @@ typedef struct { uint32_t opaque[10]; } rnic_rp_rcc_sender_flow;
 #define RNIC_RP_RCC_SENDER_UNWIND 8u /* 0 to 1 */
 RNIC_RP_FUNCTIONS(rcc_sender);
 
-/* dcqcn_tcd: takes SENT, CNP, WAKE; answered by rnic_np_dcqcn_tcd */
+/* dcqcn_tcd: takes SENT, CNP, WAKE; the receiver runs rnic_np_dcqcn_tcd */
 #define RNIC_RP_DCQCN_TCD_PORT_BYTES 1600u
 #define RNIC_RP_DCQCN_TCD_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[200]; } rnic_rp_dcqcn_tcd_port;
@@ -506,7 +506,7 @@ typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_tcd_flow;
 #define RNIC_RP_DCQCN_TCD_UE_RAISES_ALPHA 25u /* 0 to 1 */
 RNIC_RP_FUNCTIONS(dcqcn_tcd);
 
-/* timely_tcd: takes ACK, WAKE; answered by rnic_np_echo */
+/* timely_tcd: takes ACK, WAKE; the receiver runs rnic_np_echo */
 #define RNIC_RP_TIMELY_TCD_PORT_BYTES 216u
 #define RNIC_RP_TIMELY_TCD_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[27]; } rnic_rp_timely_tcd_port;
@@ -536,7 +536,7 @@ typedef struct { uint32_t opaque[7]; } rnic_rp_timely_tcd_flow;
 #define RNIC_RP_TIMELY_TCD_SERIALISATION 16u /* 0 to 2: packet, segment, none */
 RNIC_RP_FUNCTIONS(timely_tcd);
 
-/* acc: takes SENT, ACK, NACK, WAKE; answered by rnic_np_echo */
+/* acc: takes SENT, ACK, NACK, WAKE; the receiver runs rnic_np_echo */
 #define RNIC_RP_ACC_PORT_BYTES 152u
 #define RNIC_RP_ACC_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[19]; } rnic_rp_acc_port;
@@ -567,7 +567,7 @@ typedef struct { uint8_t opaque[1]; } rnic_rp_pfc_flow;
 #define RNIC_RP_PFC_PRESET_STANDARD 0u
 RNIC_RP_FUNCTIONS(pfc);
 
-/* hpcc_star: takes SENT, ACK, NACK, WAKE, SWITCH_INT; answered by rnic_np_echo */
+/* hpcc_star: takes SENT, ACK, NACK, WAKE, SWITCH_INT; the receiver runs rnic_np_echo */
 #define RNIC_RP_HPCC_STAR_PORT_BYTES 208u
 #define RNIC_RP_HPCC_STAR_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[26]; } rnic_rp_hpcc_star_port;
@@ -584,7 +584,7 @@ typedef struct { uint32_t opaque[48]; } rnic_rp_hpcc_star_flow;
 #define RNIC_RP_HPCC_STAR_INT_MULTI 6u /* 1 to 64 */
 RNIC_RP_FUNCTIONS(hpcc_star);
 
-/* mlcc: takes SENT, ACK, NACK, WAKE, SWITCH_INT; answered by rnic_np_mlcc */
+/* mlcc: takes SENT, ACK, NACK, WAKE, SWITCH_INT; the receiver runs rnic_np_mlcc */
 #define RNIC_RP_MLCC_PORT_BYTES 152u
 #define RNIC_RP_MLCC_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[19]; } rnic_rp_mlcc_port;
