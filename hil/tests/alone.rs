@@ -35,7 +35,7 @@ fn commands_without_firmware_work_without_a_source_tree() {
 }
 
 #[test]
-fn commands_that_need_a_source_tree_say_how_to_name_it() {
+fn commands_that_need_a_source_tree_name_the_option_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     done(&alone(folder, &["synth", "out.pcapng", "--duration", "100"]));

@@ -136,9 +136,7 @@ impl ResolvedSettings {
                     self.set(&format!("{role}{field}"), &value)
                 }
                 Meaning::Field { name: field, .. } => {
-                    bail!(
-                        "{name} is {whose}'s name for {field}, which this algorithm has not: hil list shows what it has"
-                    )
+                    bail!("{name} is {whose}'s name for {field}, which this algorithm does not have: see hil list")
                 }
                 Meaning::Hint(hint) => bail!("{name} is a parameter of {whose}; {hint}"),
             },

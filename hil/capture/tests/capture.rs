@@ -117,7 +117,7 @@ fn read(source: impl Read) -> (Vec<Packet>, Option<String>) {
             }
             end => {
                 let error = end.err().map(|error| error.to_string());
-                assert!(matches!(reader.next(), Ok(None)), "the end is final");
+                assert!(matches!(reader.next(), Ok(None)), "a packet follows the end");
                 return (packets, error);
             }
         }
@@ -173,7 +173,7 @@ fn the_four_pcap_magics_give_the_same_times() {
 }
 
 #[test]
-fn a_pcap_that_says_it_carries_frame_check_sequences_is_still_ethernet() {
+fn a_pcap_with_frame_check_sequences_is_read_as_ethernet() {
     let pcap = file(Little).pcap_header(MICROSECONDS, 65_535, 0x4400_0001).record(0, 0, b"abc", 3);
     assert_eq!(read_well(pcap.1.as_slice()).len(), 1);
 }
@@ -223,7 +223,7 @@ fn a_new_section_may_change_the_byte_order_and_declares_its_own_interfaces() {
 }
 
 #[test]
-fn a_simple_packet_takes_the_time_before_it_and_the_snap_length() {
+fn a_simple_packet_gets_the_time_of_the_one_before_and_the_snap_length() {
     for order in [Little, Big] {
         let pcapng = file(order)
             .section(order)
@@ -425,7 +425,7 @@ fn link_types_of_common_roce_captures_are_named() {
 }
 
 #[test]
-fn an_interface_of_another_link_type_without_packets_does_no_harm() {
+fn an_interface_of_another_link_type_is_accepted_if_it_has_no_packets() {
     let pcapng = file(Big).section(Big).interface(113, 0, 9, 0).interface(1, 0, 9, 0).enhanced(1, 3, b"a", 1);
     assert_eq!(read_well(pcapng.1.as_slice()), [(1, 3, 1, b"a".to_vec())]);
     assert_eq!(read_well(file(Big).pcap_header(MICROSECONDS, 96, 113).1.as_slice()), []);
@@ -441,7 +441,7 @@ fn more_than_65_536_interfaces_are_refused() {
 }
 
 #[test]
-fn a_huge_length_is_refused_on_its_header_alone() {
+fn a_huge_length_is_refused_before_its_data_is_read() {
     let endless = |head: Bytes| {
         let length = head.1.len() as u64;
         let mut reader = Reader::new(io::Cursor::new(head.1).chain(io::repeat(0)), "x").unwrap();
@@ -456,7 +456,7 @@ fn a_huge_length_is_refused_on_its_header_alone() {
 }
 
 #[test]
-fn a_failing_source_is_named_after_the_packets_before_the_failure() {
+fn packets_before_a_read_failure_are_returned_and_the_failing_source_is_named() {
     struct Fails;
     impl Read for Fails {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_loaded_where_they_belong() {
+    fn segments_are_loaded_at_their_load_addresses() {
         let image = Image::parse(&file()).expect("a good file");
         let mut core = Ibex::new(&[RAM], 0..0, Timing::IBEX_SMALL, image.entry);
         image.load(&mut core, &[RAM]).expect("RAM is there");

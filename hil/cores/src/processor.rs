@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_core_without_a_model_is_named_as_rtl_alone() {
+    fn a_core_without_a_model_is_accepted_as_rtl_only() {
         assert_eq!(Processor::named("rtl:vexriscv").ok(), Some(Processor::Rtl(Verilog::Vexriscv)));
         let refused = Processor::named("vexriscv").map_err(|error| error.to_string());
         assert_eq!(refused, Err("vexriscv: there is no model of it: expected rtl:vexriscv, its Verilog".into()));

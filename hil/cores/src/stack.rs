@@ -116,7 +116,7 @@ impl Calls {
         Ok(calls)
     }
 
-    /// The function that an address lies in.
+    /// The address of the function whose code contains this address.
     fn at(&self, address: u64) -> Option<u64> {
         let (&start, function) = self.functions.range(..=address).next_back()?;
         (address < function.end).then_some(start)

@@ -123,7 +123,7 @@ impl Trace {
     /// # Errors
     /// The trace's settings are not the algorithm's.
     pub fn native<A: ReactionPoint>(&self) -> Result<Outcome> {
-        let preset = A::PRESETS.get(self.preset as usize).context("the trace names a preset that is not there")?;
+        let preset = A::PRESETS.get(self.preset as usize).context("the trace's preset does not exist")?;
         let mut settings = preset.values;
         for &(id, value) in &self.settings {
             settings.set(id as usize, value)?;
@@ -148,7 +148,7 @@ impl Trace {
                 TraceItem::Event(Event::SwitchInt { .. }) => Event::SwitchInt { int: telemetry.stack() },
                 TraceItem::Event(event) => event,
             };
-            let flow = flows[record.flow as usize].as_mut().context("an event of a flow that was not begun")?;
+            let flow = flows[record.flow as usize].as_mut().context("an event of a flow that was not opened")?;
             let is_cnp = matches!(event, Event::Cnp { .. } | Event::SwitchInt { .. });
             let event = match gate_event(flow, event) {
                 Ok(event) => {

@@ -112,8 +112,11 @@ fn sizes(archive: &Archive, symbol: &str) -> Result<[u32; 5]> {
     let image = archive.link(&[symbol.to_owned()])?;
     let file = object::File::parse(&*image)?;
     let symbol = file.symbol_by_name(symbol).with_context(|| format!("there is no symbol {symbol}"))?;
-    let section = symbol.section_index().context("the sizes lie in no section")?;
-    let words = file.section_by_index(section)?.data_range(symbol.address(), 20)?.context("the sizes are not there")?;
+    let section = symbol.section_index().context("the symbol of the sizes has no section")?;
+    let words = file
+        .section_by_index(section)?
+        .data_range(symbol.address(), 20)?
+        .context("the section ends before the sizes")?;
     ensure!(symbol.size() == 20, "the sizes have {} bytes: expected 20", symbol.size());
     let mut sizes = [0; 5];
     for (size, word) in sizes.iter_mut().zip(words.chunks_exact(4)) {

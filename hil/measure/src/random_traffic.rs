@@ -49,7 +49,7 @@ impl RandomTraffic {
     pub fn capture(&self) -> Vec<u8> {
         let mut chance = SplitMix::new(self.seed);
         let flows = (0..FLOWS).map(|number| Flow::new(number, &mut chance)).collect();
-        let writer = Writer::new(Vec::new(), &["wire"]).expect("a vector takes everything");
+        let writer = Writer::new(Vec::new(), &["wire"]).expect("writing to a vector does not fail");
         let Self { frames, signals, .. } = *self;
         let (now, regime, buffer) = (START, Regime::Wild, vec![0; 8_192]);
         let mut making = Making { signals, chance, now, regime, flows, writer, buffer };
@@ -63,7 +63,7 @@ impl RandomTraffic {
             making.pass_time();
             making.frame();
         }
-        making.writer.into_sink().expect("a vector takes everything")
+        making.writer.into_sink().expect("writing to a vector does not fail")
     }
 }
 
@@ -479,7 +479,7 @@ impl Making {
 
     fn write(&mut self, captured: usize, length: usize) {
         let frame = &self.buffer[..captured];
-        self.writer.write(0, self.now, frame, length as u32).expect("a vector takes everything");
+        self.writer.write(0, self.now, frame, length as u32).expect("writing to a vector does not fail");
     }
 
     /// ECN bits of a packet that arrives.

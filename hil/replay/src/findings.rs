@@ -211,20 +211,20 @@ fn losses(outcome: &Outcome) -> Option<String> {
 /// Telemetry that could not be measured.
 fn telemetry(rp: &BTreeMap<&'static str, u64>) -> Option<String> {
     let reasons = [
-        ("rp_int_missing", "no telemetry", "see which switches write none, or what removes it"),
-        ("rp_int_overflowed", "more hops than the packets had room for", "see to the room for telemetry"),
-        ("rp_int_too_many_hops", "more hops than the algorithm keeps", "see to the length of the path"),
+        ("rp_int_missing", "no telemetry", "find the switches that write none, or the device that removes it"),
+        ("rp_int_overflowed", "more hops than the packets had room for", "give the packets more room for telemetry"),
+        ("rp_int_too_many_hops", "more hops than the algorithm keeps", "check the length of the path"),
         (
             "rp_int_path_changed",
             "another path than the packet before",
-            "see to multipath routing: one flow must keep its path",
+            "check multipath routing: one flow must keep its path",
         ),
-        ("rp_int_clock", "a switch's clock that runs backwards or too fast", "see to the clocks of the switches"),
-        ("rp_int_link_down", "a link of speed 0", "see to the ports of the switches"),
+        ("rp_int_clock", "a switch's clock that runs backwards or too fast", "check the clocks of the switches"),
+        ("rp_int_link_down", "a link of speed 0", "check the ports of the switches"),
         (
             "rp_int_bytes",
             "more bytes than a link carries",
-            "see to the speeds that the switches write, and to int_multi",
+            "check the speeds that the switches write, and the setting int_multi",
         ),
     ];
     let found = || reasons.iter().filter_map(|&(name, what, advice)| Some((*rp.get(name)?, what, advice)));

@@ -29,7 +29,7 @@ pub trait Native: Device {
 /// A NIC of these machines that has handled nothing, at time zero.
 ///
 /// # Errors
-/// Settings that do not go together on this port.
+/// The settings contradict each other or the port.
 pub fn native<A: ReactionPoint, N: NotificationPoint>(
     link: Link,
     rp: &SettingsTable,

@@ -242,7 +242,7 @@ impl Run<'_> {
             self.frame.extend_from_slice(&self.datagrams[self.slab.flow(id)]);
         }
         self.frame.resize(wire_len, 0);
-        ensure!(wire::write_icrc::<HostCrc>(&mut self.frame), "a frame of ours does not parse");
+        ensure!(wire::write_icrc::<HostCrc>(&mut self.frame), "the fabric made a frame that cannot be parsed");
         Ok(())
     }
 
@@ -419,7 +419,7 @@ impl Run<'_> {
         }
         let frame = std::mem::take(&mut self.frame);
         let header = &frame[..self.slab.header(id).len()];
-        let roce = self.data.0.like(header).context("a frame of ours does not parse")?;
+        let roce = self.data.0.like(header).context("the fabric made a frame that cannot be parsed")?;
         let (ecn, psn, last) = (roce.ecn, roce.bth.psn, opcode::info(roce.bth.opcode).last());
         self.summary.data += 1;
         self.summary.marked += u64::from(ecn == Ecn::Ce);

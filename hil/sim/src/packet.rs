@@ -184,7 +184,7 @@ fn emit(frame: &Frame<'_>) -> Result<Vec<u8>> {
 pub(crate) fn parse(bytes: &[u8], wire_len: usize) -> Result<Roce<'_>> {
     match wire::parse(bytes, wire_len) {
         Ok(Parsed::Roce(roce)) => Ok(roce),
-        parsed => bail!("a frame of ours does not parse: {parsed:?}"),
+        parsed => bail!("the fabric made a frame that cannot be parsed: {parsed:?}"),
     }
 }
 

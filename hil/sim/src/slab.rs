@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_keep_what_is_put_in_and_are_used_again() {
+    fn slots_keep_their_bytes_and_are_reused() {
         let mut slab = Slab::new(54);
         let header = |number: u32| vec![number as u8; 1 + number as usize % 54];
         let ids: Vec<_> = (0..3_000).map(|number| slab.insert(number, number as u16, &header(number))).collect();

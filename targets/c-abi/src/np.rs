@@ -47,7 +47,7 @@ pub const COUNTERS: [(&str, &str); 4] = [
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rnic_np_counter(id: u32, info: *mut CounterInfo) -> Status {
     let Some((name, text)) = COUNTERS.get(id as usize) else { return Status::UnknownId };
-    // SAFETY: the caller vouches for the room.
+    // SAFETY: the caller guarantees the room.
     status(unsafe { put(info, CounterInfo { name: Text::new(name), text: Text::new(text) }) })
 }
 
@@ -60,7 +60,7 @@ impl<A: NotificationPoint> NpPort<A> {
     /// # Safety
     /// Unless null or misaligned, `port` points to `size` bytes and `link` to a link.
     unsafe fn init(port: *mut Self, size: usize, link: *const Link, preset: u32, now: u64) -> Result<(), Status> {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees it.
         let link: cc_core::Link = (*unsafe { shared(link) }?).into();
         if size < size_of::<Self>() {
             return Err(Status::TooSmall);
@@ -87,7 +87,7 @@ impl<A: NotificationPoint> NpPort<A> {
     /// they begin with [`NpPort::READY`], they are what `init` made of them.
     #[inline(always)]
     unsafe fn ready<'a>(port: *mut Self) -> Result<&'a mut Self, Status> {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees it.
         unsafe { ready(port, Self::READY) }
     }
 
@@ -96,10 +96,10 @@ impl<A: NotificationPoint> NpPort<A> {
     /// # Safety
     /// That of [`NpPort::ready`] and [`settings::changed`].
     unsafe fn set(port: *mut Self, list: *const Setting, count: usize, fault: *mut u32) -> Result<(), Status> {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees it.
         let port = unsafe { Self::ready(port) }?;
         let link = port.link;
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees it.
         let changed = unsafe { settings::changed(port.settings, list, count, fault, |values| A::check(values, &link)) };
         (port.settings, port.params) = changed?;
         Ok(())
@@ -129,10 +129,10 @@ impl<A: NotificationPoint> NpPort<A> {
     /// That of [`NpPort::ready`]; unless null or misaligned, `flow` points to room.
     unsafe fn open(port: *mut Self, now: u64, local: u32, flow: *mut A) -> Result<(), Status> {
         usable(flow)?;
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees it.
         let (cx, shared, _) = unsafe { Self::ready(port) }?.at(now);
         let record = A::open(&cx, shared, Some(Qpn::new(local)));
-        // SAFETY: the caller vouches for the room.
+        // SAFETY: the caller guarantees the room.
         unsafe { put(flow, record) }
     }
 
@@ -142,7 +142,7 @@ impl<A: NotificationPoint> NpPort<A> {
     /// That of [`NpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and is not accessed elsewhere,
     /// `arrival` to an arrival, and `reply` to room.
     unsafe fn on(port: *mut Self, flow: *mut A, arrival: *const Arrival, reply: *mut Reply) -> Result<(), Status> {
-        // SAFETY: the caller vouches for all of them.
+        // SAFETY: the caller guarantees all of them.
         let (port, flow, arrival) = unsafe { (Self::ready(port)?, exclusive(flow)?, shared(arrival)?) };
         usable(reply)?;
         let (cx, shared, counters) = port.at(arrival.now);
@@ -162,7 +162,7 @@ impl<A: NotificationPoint> NpPort<A> {
                 last: arrival.last != 0,
                 sent: (arrival.has_sent != 0).then_some(Stamp::from_bits(arrival.sent)),
                 arrived: Instant::from_nanos(arrival.now).stamp(),
-                // SAFETY: the caller vouches for the records.
+                // SAFETY: the caller guarantees the records.
                 int: if A::TELEMETRY { unsafe { arrival.telemetry.stack() }? } else { IntStack::NONE },
                 mlcc: (arrival.has_mlcc != 0).then_some(mlcc),
             };
@@ -185,7 +185,7 @@ impl<A: NotificationPoint> NpPort<A> {
         if let Some(body_kind) = decided.cnp {
             (written.cnp, written.cnp_body) = (1, body_kind.to_bytes());
         }
-        // SAFETY: the caller vouches for the room.
+        // SAFETY: the caller guarantees the room.
         unsafe { put(reply, written) }
     }
 
@@ -199,7 +199,7 @@ impl<A: NotificationPoint> NpPort<A> {
         now: u64,
         what: impl FnOnce(&mut A, &Cx<'_, A::Params>, &mut A::Shared),
     ) -> Result<(), Status> {
-        // SAFETY: the caller vouches for both.
+        // SAFETY: the caller guarantees both.
         let (port, flow) = unsafe { (Self::ready(port)?, exclusive(flow)?) };
         let (cx, shared, _) = port.at(now);
         what(flow, &cx, shared);
@@ -211,7 +211,7 @@ impl<A: NotificationPoint> NpPort<A> {
     /// # Safety
     /// That of [`NpPort::with_flow`].
     unsafe fn notified(port: *mut Self, flow: *mut A, now: u64) -> Result<(), Status> {
-        // SAFETY: the caller vouches for both, which are checked one after the other.
+        // SAFETY: the caller guarantees both, which are checked one after the other.
         unsafe {
             Self::with_flow(port, flow, now, |flow, cx, shared| flow.on_cnp_sent(cx, shared))?;
             let counters = &mut Self::ready(port)?.counters;
@@ -227,7 +227,7 @@ impl<A: NotificationPoint> NpPort<A> {
     unsafe fn slot(port: *mut Self, flow: *mut A, now: u64, slot: *mut Slot) -> Result<(), Status> {
         usable(slot)?;
         let mut taken = Slot::default();
-        // SAFETY: the caller vouches for all of them.
+        // SAFETY: the caller guarantees all of them.
         unsafe {
             Self::with_flow(port, flow, now, |flow, cx, shared| match flow.slot(cx, shared) {
                 cc_np::Slot::Skip => {}

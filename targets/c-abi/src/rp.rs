@@ -46,7 +46,7 @@ pub const COUNTERS: [(&str, &str); 6] = [
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rnic_rp_counter(id: u32, info: *mut CounterInfo) -> Status {
     let Some((name, text)) = COUNTERS.get(id as usize) else { return Status::UnknownId };
-    // SAFETY: the caller vouches for the room.
+    // SAFETY: the caller guarantees the room.
     status(unsafe { put(info, CounterInfo { name: Text::new(name), text: Text::new(text) }) })
 }
 
@@ -59,7 +59,7 @@ impl<A: ReactionPoint> RpPort<A> {
     /// # Safety
     /// Unless null or misaligned, `port` points to `size` bytes and `link` to a link.
     unsafe fn init(port: *mut Self, size: usize, link: *const Link, preset: u32, now: u64) -> Result<(), Status> {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees it.
         let link: cc_core::Link = (*unsafe { shared(link) }?).into();
         if size < size_of::<Self>() {
             return Err(Status::TooSmall);
@@ -86,7 +86,7 @@ impl<A: ReactionPoint> RpPort<A> {
     /// they begin with [`RpPort::READY`], they are what `init` made of them.
     #[inline(always)]
     unsafe fn ready<'a>(port: *mut Self) -> Result<&'a mut Self, Status> {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees it.
         unsafe { ready(port, Self::READY) }
     }
 
@@ -95,10 +95,10 @@ impl<A: ReactionPoint> RpPort<A> {
     /// # Safety
     /// That of [`RpPort::ready`] and [`settings::changed`].
     unsafe fn set(port: *mut Self, list: *const Setting, count: usize, fault: *mut u32) -> Result<(), Status> {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees it.
         let port = unsafe { Self::ready(port) }?;
         let link = port.link;
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees it.
         let changed = unsafe { settings::changed(port.settings, list, count, fault, |values| A::check(values, &link)) };
         (port.settings, port.params) = changed?;
         Ok(())
@@ -138,7 +138,7 @@ impl<A: ReactionPoint> RpPort<A> {
     /// # Safety
     /// That of [`RpPort::ready`]; unless null or misaligned, `at` points to a moment, `flow` and `decision` to room.
     unsafe fn open(port: *mut Self, at: *const Moment, flow: *mut A, decision: *mut Decision) -> Result<(), Status> {
-        // SAFETY: the caller vouches for all of them.
+        // SAFETY: the caller guarantees all of them.
         let (port, at) = unsafe { (Self::ready(port)?, shared(at)?) };
         usable(flow)?;
         usable(decision)?;
@@ -146,7 +146,7 @@ impl<A: ReactionPoint> RpPort<A> {
         let (pause, clock_without_pauses) = (Nanos::new(at.pause), at.clock_without_pauses(now));
         let mut state = A::open(&Cx { now, link: &port.link, params: &port.params, pause, clock_without_pauses });
         let decided = port.decide(now, at, &mut state, &cc_rp::Event::Wake);
-        // SAFETY: the caller vouches for the room.
+        // SAFETY: the caller guarantees the room.
         unsafe {
             put(flow, state)?;
             put(decision, decided)
@@ -160,12 +160,12 @@ impl<A: ReactionPoint> RpPort<A> {
     /// `event` to an event with pointers that are null or good, and `decision` to room.
     #[inline(always)]
     unsafe fn on(port: *mut Self, flow: *mut A, event: *const Event, decision: *mut Decision) -> Result<(), Status> {
-        // SAFETY: the caller vouches for all of them.
+        // SAFETY: the caller guarantees all of them.
         let (port, flow, event) = unsafe { (Self::ready(port)?, exclusive(flow)?, shared(event)?) };
         usable(decision)?;
         // An event that the algorithm does not use is treated as a wake.
         let takes = |kind| A::EVENTS.contains(kind);
-        // SAFETY: the kind says which part of the union was written; all of them are numbers, or vouched for.
+        // SAFETY: the kind says which part of the union was written; all of them are numbers, or guaranteed by the caller.
         let read = unsafe {
             match event.kind {
                 kind::SENT if takes(EventSet::SENT) => {
@@ -191,7 +191,7 @@ impl<A: ReactionPoint> RpPort<A> {
         };
         let now = port.clock.advance(Instant::from_nanos(event.at.now));
         let decided = port.decide(now, &event.at, flow, &read);
-        // SAFETY: the caller vouches for the room.
+        // SAFETY: the caller guarantees the room.
         unsafe { put(decision, decided) }
     }
 }
@@ -248,7 +248,7 @@ unsafe fn acknowledgement<A: ReactionPoint>(ack: &Ack) -> Result<cc_rp::Ack<'_>,
             advised_rate: Rate::from_bits(ack.mlcc_advised_rate),
         },
     };
-    // SAFETY: the caller vouches for the records.
+    // SAFETY: the caller guarantees the records.
     let int = if A::SIGNALS.contains(Signals::INT) { unsafe { ack.telemetry.stack() }? } else { IntStack::NONE };
     Ok(cc_rp::Ack {
         psn: Psn::new(ack.psn),

@@ -30,7 +30,7 @@ pub(crate) unsafe fn describe<S: Settings>(presets: &[Preset<S>], id: u32, info:
     let Field { name, unit, doc, min, max, .. } = field;
     let (name, unit, text) = (Text::new(name), Text::new(unit.symbol()), Text::new(doc));
     let info_of = Param { name, unit, text, min: *min, max: *max, default: preset.values.get(id as usize) };
-    // SAFETY: the caller vouches for the room.
+    // SAFETY: the caller guarantees the room.
     unsafe { put(info, info_of) }
 }
 
@@ -42,7 +42,7 @@ pub(crate) unsafe fn get<S: Settings>(settings: &S, id: u32, value: *mut u32) ->
     if id as usize >= S::FIELDS.len() {
         return Err(Status::UnknownId);
     }
-    // SAFETY: the caller vouches for the room.
+    // SAFETY: the caller guarantees the room.
     unsafe { put(value, settings.get(id as usize)) }
 }
 
@@ -60,7 +60,7 @@ pub(crate) unsafe fn changed<S: Settings, P>(
 ) -> Result<(S, P), Status> {
     let blame = |id: usize, status: Status| {
         if !fault.is_null() {
-            // SAFETY: the caller vouches for the room; if it is misaligned, `put` writes nothing.
+            // SAFETY: the caller guarantees the room; if it is misaligned, `put` writes nothing.
             let _ = unsafe { put(fault, id as u32) };
         }
         status

@@ -159,7 +159,7 @@ impl Telemetry {
             return Ok(IntStack::NONE);
         }
         let hops = if self.hops == IntStack::OVERFLOW { 0 } else { usize::from(self.hops) };
-        // SAFETY: not null, bytes need no alignment, and the caller vouches for that many.
+        // SAFETY: not null, bytes need no alignment, and the caller guarantees that many.
         let area = unsafe { slice::from_raw_parts(self.records, hops.wrapping_mul(layout.record_len())) };
         IntStack::new(layout, self.path, self.hops, area).ok_or(Status::BadEvent)
     }
@@ -309,7 +309,7 @@ pub struct Slot {
     pub action: u32,
     /// Its local queue pair, for a CNP.
     pub local_qpn: u32,
-    /// The sixteen bytes behind the BTH of the CNP.
+    /// The sixteen bytes after the BTH of the CNP.
     pub cnp_body: [u8; 16],
 }
 
@@ -319,7 +319,7 @@ pub struct Slot {
 /// Unless it is null or misaligned, it points to a value that does not change during `'a`.
 pub(crate) unsafe fn shared<'a, T>(pointer: *const T) -> Result<&'a T, Status> {
     usable(pointer)?;
-    // SAFETY: neither null nor misaligned, and the caller vouches for the value.
+    // SAFETY: neither null nor misaligned, and the caller guarantees the value.
     Ok(unsafe { &*pointer })
 }
 
@@ -329,7 +329,7 @@ pub(crate) unsafe fn shared<'a, T>(pointer: *const T) -> Result<&'a T, Status> {
 /// Unless it is null or misaligned, it points to a value that is not accessed elsewhere during `'a`.
 pub(crate) unsafe fn exclusive<'a, T>(pointer: *mut T) -> Result<&'a mut T, Status> {
     usable(pointer)?;
-    // SAFETY: neither null nor misaligned, and the caller vouches for the value.
+    // SAFETY: neither null nor misaligned, and the caller guarantees the value.
     Ok(unsafe { &mut *pointer })
 }
 
@@ -345,7 +345,7 @@ pub(crate) unsafe fn ready<'a, P>(port: *mut P, made: u32) -> Result<&'a mut P, 
     if unsafe { port.cast::<u32>().read() } != made {
         return Err(Status::NotReady);
     }
-    // SAFETY: made by `init`, and the caller vouches for exclusive access.
+    // SAFETY: made by `init`, and the caller guarantees exclusive access.
     unsafe { exclusive(port) }
 }
 
@@ -355,7 +355,7 @@ pub(crate) unsafe fn ready<'a, P>(port: *mut P, made: u32) -> Result<&'a mut P, 
 /// Unless it is null or misaligned, it points to room for a `T`.
 pub(crate) unsafe fn put<T>(pointer: *mut T, value: T) -> Result<(), Status> {
     usable(pointer)?;
-    // SAFETY: neither null nor misaligned, and the caller vouches for the room.
+    // SAFETY: neither null nor misaligned, and the caller guarantees the room.
     unsafe { ptr::write(pointer, value) };
     Ok(())
 }

@@ -27,7 +27,7 @@ impl<T: Zeroed> Memory<T> {
     #[expect(clippy::mut_from_ref, reason = "see Safety")]
     #[inline(always)]
     pub(crate) unsafe fn engine(&self) -> &mut T {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees it.
         unsafe { &mut *self.0.get() }
     }
 }

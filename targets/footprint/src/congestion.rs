@@ -40,15 +40,15 @@ macro_rules! functions {
 
             #[unsafe(export_name = concat!("cp_", stringify!($name), "_start"))]
             extern "C" fn start(now: u64, link: Link) -> bool {
-                // SAFETY: each function gives its own reference back.
+                // SAFETY: each function drops its reference before it returns.
                 super::start(unsafe { MEMORY.engine() }, now, link)
             }
 
             /// # Safety
-            /// The engine has been started, the descriptor is one, and the frame is as long as that.
+            /// The engine has been started, and `bytes` points to `length` bytes.
             #[unsafe(export_name = concat!("cp_", stringify!($name), "_frame"))]
             unsafe extern "C" fn frame(now: u64, descriptor: &Descriptor, bytes: *const u8, length: usize) {
-                // SAFETY: it has been started, and the frame is as long as that.
+                // SAFETY: the caller guarantees both.
                 let (switch, bytes) = unsafe { (MEMORY.engine(), core::slice::from_raw_parts(bytes, length)) };
                 switch.handle(Instant::from_nanos(now), descriptor, bytes, &mut Device);
             }
@@ -57,7 +57,7 @@ macro_rules! functions {
             /// The engine has been started.
             #[unsafe(export_name = concat!("cp_", stringify!($name), "_wake"))]
             unsafe extern "C" fn wake(now: u64) -> u64 {
-                // SAFETY: it has been started.
+                // SAFETY: the caller guarantees it.
                 let switch = unsafe { MEMORY.engine() };
                 switch.timer(Instant::from_nanos(now), &mut Device);
                 switch.next_wake().nanos()

@@ -72,15 +72,15 @@ macro_rules! functions {
 
             #[unsafe(export_name = concat!("np_", stringify!($module), "_start"))]
             extern "C" fn start(now: u64, link: Link) -> bool {
-                // SAFETY: each function gives its own reference back.
+                // SAFETY: each function drops its reference before it returns.
                 super::start(unsafe { MEMORY.engine() }, now, link)
             }
 
             /// # Safety
-            /// The engine has been started, and the frame is as long as that.
+            /// The engine has been started, and `bytes` points to `length` bytes.
             #[unsafe(export_name = concat!("np_", stringify!($module), "_connect"))]
             unsafe extern "C" fn connect(now: u64, bytes: *const u8, length: usize, remote: u32) {
-                // SAFETY: it has been started, and the frame is as long as that.
+                // SAFETY: the caller guarantees both.
                 let (receiver, bytes) = unsafe { (MEMORY.engine(), core::slice::from_raw_parts(bytes, length)) };
                 super::connect(receiver, now, bytes, remote);
             }
@@ -89,17 +89,17 @@ macro_rules! functions {
             /// The engine has been started.
             #[unsafe(export_name = concat!("np_", stringify!($module), "_forget"))]
             unsafe extern "C" fn forget(qpn: u32) {
-                // SAFETY: it has been started.
+                // SAFETY: the caller guarantees it.
                 let receiver = unsafe { MEMORY.engine() };
                 receiver.engine.forget(Qpn::new(qpn));
                 receiver.headers.remove(Qpn::new(qpn));
             }
 
             /// # Safety
-            /// The engine has been started, and the frame is as long as that.
+            /// The engine has been started, and `bytes` points to `length` bytes.
             #[unsafe(export_name = concat!("np_", stringify!($module), "_frame"))]
             unsafe extern "C" fn frame(now: u64, bytes: *const u8, length: usize, remote: u32, msn: u32) {
-                // SAFETY: it has been started, and the frame is as long as that.
+                // SAFETY: the caller guarantees both.
                 let (receiver, bytes) = unsafe { (MEMORY.engine(), core::slice::from_raw_parts(bytes, length)) };
                 super::frame(receiver, now, bytes, remote, msn);
             }
@@ -108,7 +108,7 @@ macro_rules! functions {
             /// The engine has been started.
             #[unsafe(export_name = concat!("np_", stringify!($module), "_wake"))]
             unsafe extern "C" fn wake(now: u64) -> u32 {
-                // SAFETY: it has been started.
+                // SAFETY: the caller guarantees it.
                 let Receiver { engine, headers } = unsafe { MEMORY.engine() };
                 let mut device = Device;
                 let mut out = FrameOut::<_, _, TableCrc>::new(&mut device, headers);

@@ -75,7 +75,7 @@ macro_rules! functions {
 
             #[unsafe(export_name = concat!("rp_", stringify!($module), "_start"))]
             extern "C" fn start(now: u64, link: Link) -> bool {
-                // SAFETY: each function gives its own reference back.
+                // SAFETY: each function drops its reference before it returns.
                 super::start(unsafe { MEMORY.engine() }, now, link)
             }
 
@@ -83,7 +83,7 @@ macro_rules! functions {
             /// The engine has been started.
             #[unsafe(export_name = concat!("rp_", stringify!($module), "_open"))]
             unsafe extern "C" fn open(now: u64, priority: u8, qpn: u32) -> u32 {
-                // SAFETY: it has been started.
+                // SAFETY: the caller guarantees it.
                 let nic = unsafe { MEMORY.engine() };
                 let Some(handle) = nic.open(Instant::from_nanos(now), priority, &mut Device) else { return u32::MAX };
                 if nic.bind(handle, Qpn::new(qpn)).is_ok() { handle.to_bits() } else { u32::MAX }
@@ -93,7 +93,7 @@ macro_rules! functions {
             /// The engine has been started.
             #[unsafe(export_name = concat!("rp_", stringify!($module), "_close"))]
             unsafe extern "C" fn close(handle: u32) -> bool {
-                // SAFETY: it has been started.
+                // SAFETY: the caller guarantees it.
                 unsafe { MEMORY.engine() }.close(Handle::from_bits(handle))
             }
 
@@ -102,15 +102,15 @@ macro_rules! functions {
             #[unsafe(export_name = concat!("rp_", stringify!($module), "_sent"))]
             unsafe extern "C" fn sent(now: u64, handle: u32, psn: u32, bytes: u32) {
                 let (now, handle) = (Instant::from_nanos(now), Handle::from_bits(handle));
-                // SAFETY: it has been started.
+                // SAFETY: the caller guarantees it.
                 unsafe { MEMORY.engine() }.sent(now, handle, Psn::new(psn), Bytes::new(bytes), &mut Device);
             }
 
             /// # Safety
-            /// The engine has been started, and the frame is as long as that.
+            /// The engine has been started, and `bytes` points to `length` bytes.
             #[unsafe(export_name = concat!("rp_", stringify!($module), "_frame"))]
             unsafe extern "C" fn frame(fields: FrameFields, bytes: *const u8, length: usize) {
-                // SAFETY: it has been started, and the frame is as long as that.
+                // SAFETY: the caller guarantees both.
                 let (sender, bytes) = unsafe { (MEMORY.engine(), core::slice::from_raw_parts(bytes, length)) };
                 super::frame(sender, fields, bytes);
             }
@@ -119,7 +119,7 @@ macro_rules! functions {
             /// The engine has been started.
             #[unsafe(export_name = concat!("rp_", stringify!($module), "_wake"))]
             unsafe extern "C" fn wake(now: u64) -> u32 {
-                // SAFETY: it has been started.
+                // SAFETY: the caller guarantees it.
                 let nic = unsafe { MEMORY.engine() };
                 nic.sender_timer(Instant::from_nanos(now), &mut Device);
                 nic.rp().next_wake().get()

@@ -239,7 +239,7 @@ impl<T> CriticalCell<T> {
         if self.lent.replace(true) {
             halt(2);
         }
-        // SAFETY: `lent` says that no call further out has it; interrupts are off, there is one hart.
+        // SAFETY: `lent` was false, so no outer call has the value; interrupts are off, and there is one hart.
         let outcome = work(unsafe { &mut *self.value.get() });
         self.lent.set(false);
         outcome

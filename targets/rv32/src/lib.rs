@@ -87,7 +87,7 @@ macro_rules! entries {
         static IMAGE: $crate::Image<$program> = $crate::Image::new();
 
         /// Called by the reset code when there is a stack.
-        #[expect(unsafe_code, reason = "the reset code knows it by this name")]
+        #[expect(unsafe_code, reason = "the reset code calls it by this name")]
         #[unsafe(no_mangle)]
         extern "C" fn start() -> ! {
             // SAFETY: a core comes out of reset with interrupts off, and there is one hart.
@@ -95,7 +95,7 @@ macro_rules! entries {
         }
 
         /// The machine timer interrupt.
-        #[expect(unsafe_code, reason = "the vectors know it by this name")]
+        #[expect(unsafe_code, reason = "the vectors call it by this name")]
         #[unsafe(no_mangle)]
         extern "C" fn timer() {
             // SAFETY: a trap turns interrupts off until its handler returns, and there is one hart.

@@ -117,7 +117,8 @@ unsafe impl defmt::Logger for Logger {
     fn acquire() {
         // SAFETY: `release` restores the state that this returns.
         let interrupts = unsafe { critical_section::acquire() };
-        // SAFETY: interrupts are off, and `open` says that no call further out has it.
+        // SAFETY: interrupts are off, and no function keeps a reference to the frame after it returns. If a frame is being
+        // written already, the run ends before this one is used.
         let frame = unsafe { &mut *FRAME.0.get() };
         if frame.open {
             board::halt(3);
@@ -143,7 +144,7 @@ unsafe impl defmt::Logger for Logger {
         frame.bytes.finish();
         frame.open = false;
         let interrupts = frame.interrupts;
-        // SAFETY: what `acquire` got, and once.
+        // SAFETY: the state that `acquire` returned, which is restored once.
         unsafe { critical_section::release(interrupts) };
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn sleep_unless(_: CriticalSection<'_>, busy: bool) {
     // SAFETY: with interrupts off globally, enabling the external line lets it wake the core but never trap.
     unsafe { mie::set_mext() };
     riscv::asm::wfi();
-    // SAFETY: closes it again before interrupts come back on.
+    // SAFETY: disables the line again before interrupts are enabled globally.
     unsafe { mie::clear_mext() };
 }
 

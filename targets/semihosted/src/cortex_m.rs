@@ -45,7 +45,7 @@ global_asm!(
 /// The block holds the arguments that the operation expects, and the memory that it points to may be read or written.
 pub(crate) unsafe fn call_host<const N: usize>(operation: usize, block: &[usize; N]) -> usize {
     let result;
-    // SAFETY: the host reads the block, and no more than the caller vouches for.
+    // SAFETY: the host reads the block, and no more than the caller guarantees.
     unsafe {
         asm!("bkpt 0xab", inlateout("r0") operation => result, in("r1") block.as_ptr(), options(nostack));
     }
@@ -93,7 +93,7 @@ pub(crate) fn clear_timer() {}
 /// # Safety
 /// The address is that of a device register, in which this value does no harm.
 unsafe fn store(address: usize, value: u32) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     unsafe { ptr::with_exposed_provenance_mut::<u32>(address).write_volatile(value) }
 }
 

@@ -45,14 +45,14 @@ macro_rules! image {
         static IMAGE: $crate::Image<$reaction_point, $notification_point> = $crate::Image::new();
 
         /// Called by the reset code when there is a stack.
-        #[expect(unsafe_code, reason = "the reset code knows it by this name")]
+        #[expect(unsafe_code, reason = "the reset code calls it by this name")]
         #[unsafe(no_mangle)]
         extern "C" fn start() -> ! {
             IMAGE.run()
         }
 
         /// The timer interrupt.
-        #[expect(unsafe_code, reason = "the vectors know it by this name")]
+        #[expect(unsafe_code, reason = "the vectors call it by this name")]
         #[unsafe(no_mangle)]
         extern "C" fn timer() {
             IMAGE.tick();

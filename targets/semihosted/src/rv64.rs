@@ -73,7 +73,7 @@ global_asm!(
 pub(crate) unsafe fn call_host<const N: usize>(operation: usize, block: &[usize; N]) -> usize {
     let result;
     // The three instructions must be uncompressed, and in one page.
-    // SAFETY: the host reads the block, and no more than the caller vouches for.
+    // SAFETY: the host reads the block, and no more than the caller guarantees.
     unsafe {
         asm!(
             ".option push",

@@ -79,7 +79,7 @@ impl Program {
         self.base
     }
 
-    /// The program as it lies in memory.
+    /// The program's bytes, in the order of memory.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -335,7 +335,7 @@ mod tests {
 
     /// Words that the GNU assembler and the manual's own examples give.
     #[test]
-    fn words_are_those_of_the_manual() {
+    fn words_equal_those_of_the_manual() {
         assert_eq!(addi(0, 0, 0), 0x0000_0013, "nop");
         assert_eq!(addi(2, 2, -16), 0xff01_0113, "addi sp, sp, -16");
         assert_eq!(sw(1, 2, 12), 0x0011_2623, "sw ra, 12(sp)");
@@ -352,7 +352,7 @@ mod tests {
 
     /// The words that the macros in PicoRV32's firmware/custom_ops.S give.
     #[test]
-    fn interrupt_words_are_those_of_picorv32() {
+    fn interrupt_words_equal_those_of_picorv32() {
         assert_eq!(getq(2, 0), 0x0000_410b);
         assert_eq!(setq(2, 1), 0x0200_a10b);
         assert_eq!(retirq(), 0x0400_000b);
@@ -363,7 +363,7 @@ mod tests {
 
     /// Parcels that the GNU assembler gives.
     #[test]
-    fn parcels_are_those_of_the_manual() {
+    fn parcels_equal_those_of_the_manual() {
         assert_eq!(c_nop(), 0x0001);
         assert_eq!(c_addi(2, -16), 0x1141, "c.addi sp, -16");
         assert_eq!(c_addi16sp(-64), 0x7139, "c.addi16sp sp, -64");

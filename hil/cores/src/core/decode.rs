@@ -367,7 +367,7 @@ mod tests {
 
     /// Every short form, with the long form that the manual's table of the C extension gives for it.
     #[test]
-    fn parcels_stand_for_words() {
+    fn parcels_expand_to_words() {
         let pairs = [
             (c_addi4spn(9, 1020), addi(9, 2, 1020)),
             (c_addi4spn(15, 4), addi(15, 2, 4)),

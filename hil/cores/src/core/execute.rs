@@ -27,8 +27,8 @@ impl Ibex {
 
     fn execute_in<const WRITEBACK: bool>(&mut self, code: &mut Code, mut limit: u64) -> Option<Stop> {
         let timing = self.timing;
-        // With a writeback stage, the response is waited for there. In decode waits only an access that crosses a word, for the
-        // response to its first half.
+        // With a writeback stage, an access waits there for its response. Only an access that crosses a word also waits in
+        // decode, for the response to its first half.
         let wait = if WRITEBACK { 0 } else { timing.data_wait };
         let (load, store) = (timing.load + wait, timing.store + wait);
         let crossing = timing.crossing + timing.data_wait - wait;
@@ -41,7 +41,7 @@ impl Ibex {
         let (mut emptied, mut resumed) = (self.free, self.start);
         let (mut target, mut arrived) = (self.target, self.arrived);
 
-        // A taken branch or jump of the loop below.
+        // Takes a branch or jump in the loop below.
         macro_rules! go {
             ($target:expr, $cost:expr, $empty:expr) => {{
                 pc = $target;
@@ -233,7 +233,7 @@ impl Ibex {
         Stop::Store { address, width, value }
     }
 
-    /// Whether the access lies in the device region as a whole.
+    /// Checks that all bytes of an access are in the device region.
     fn reach(&self, address: u32, width: u8) -> Result<(), &'static str> {
         if !self.devices.contains(&address) {
             Err("access outside RAM and devices")
@@ -269,7 +269,7 @@ impl Ibex {
         }
     }
 
-    /// Reads a control register and writes, sets or clears what `source` says.
+    /// Reads a control register, and then writes `source` to it, or sets or clears the bits of `source` in it.
     fn access(&mut self, op: Op, source: u32) -> Option<Stop> {
         let (number, moment) = (op.immediate, self.moment());
         let Some(old) = self.csr.read(number, moment) else { return self.illegal() };

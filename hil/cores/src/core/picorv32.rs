@@ -38,7 +38,7 @@ pub struct PicoTiming {
     pub stepwise: bool,
     /// A load or store; the bus request is made in the cycle before the last.
     pub memory: u64,
-    /// A branch that is taken: the instruction behind it has been fetched before.
+    /// A branch that is taken: the instruction after it has already been fetched.
     pub branch_taken: u64,
     /// `jal`.
     pub jump: u64,
@@ -50,7 +50,7 @@ pub struct PicoTiming {
     pub return_: u64,
     /// `waitirq`, from the cycle that sees an interrupt.
     pub wait: u64,
-    /// From the launch that an interrupt takes the place of, to the launch of the vector's instruction.
+    /// From the launch that an interrupt replaces to the launch of the vector's instruction.
     pub interrupt: u64,
     /// An instruction that neither the core nor a coprocessor implements, until the core's timeout (picorv32.v:
     /// `pcpi_timeout_counter`).
@@ -162,7 +162,7 @@ pub struct Picorv32 {
     active: bool,
     /// Whether the last instruction was launched while an interrupt was being handled.
     delay: bool,
-    /// The cycle of the launch that an interrupt took the place of, until the pending interrupts are read.
+    /// The cycle of the launch that an interrupt replaced, until the pending interrupts are read.
     entering: Option<u64>,
     /// The cycle from which on the timer's interrupt is pending.
     due: Option<u64>,
@@ -258,7 +258,7 @@ impl Picorv32 {
         Stop::Cycle
     }
 
-    /// Lets an interrupt take the place of the next launch.
+    /// Replaces the next launch by an interrupt.
     fn interrupt(&mut self, until: u64) {
         self.interrupt_registers[0] = self.pc | u32::from(self.fetched_compressed());
         self.entering = Some(self.start);
@@ -347,7 +347,7 @@ impl Picorv32 {
         let (mut pc, mut start, mut retired) = (self.pc, begun, self.retired);
         let (mut last, mut branched) = (self.last, self.branched);
 
-        // The instruction behind is launched next.
+        // Launches the instruction after the present one next.
         macro_rules! on {
             ($next:ident, $cost:expr) => {{
                 last = pc;

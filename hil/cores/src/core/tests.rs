@@ -372,7 +372,7 @@ fn no_timing_rule_can_be_removed() {
 
 /// The external interrupt has priority over the timer's, and its own vector.
 #[test]
-fn the_external_interrupt_goes_before_the_timer() {
+fn the_external_interrupt_has_priority_over_the_timer() {
     let program = measured(0, true, |p| put_all(p, &[addi(0, 0, 0); 3]));
     let mut core = core_with(&program, Timing::IBEX_SMALL);
     assert!(matches!(core.run(10_000), Stop::Store { .. }));
@@ -471,7 +471,7 @@ fn device_loads_are_extended() {
 
 /// An access to neither RAM nor device ends the run with a fault, in the cycle and at the address of the access.
 #[test]
-fn accesses_to_nowhere_are_faults() {
+fn accesses_outside_ram_and_devices_are_faults() {
     let cases = [
         (lw(1, 0, 0), 0),
         (sw(1, 0, 4), 4),

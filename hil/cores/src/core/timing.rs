@@ -47,9 +47,10 @@ pub struct Timing {
     pub interrupt: u64,
     /// `wfi`, from decode to the first cycle asleep.
     pub sleep: u64,
-    /// From the cycle that sees a pending interrupt to the instruction behind `wfi` in decode, interrupts disabled.
+    /// From the cycle that sees a pending interrupt to the one in which the instruction after `wfi` is in decode, if interrupts
+    /// are disabled.
     pub wake: u64,
-    /// Whether a writeback stage behind decode waits for the responses to loads and stores: the next instruction enters decode
+    /// Whether a writeback stage after decode waits for the responses to loads and stores: the next instruction enters decode
     /// meanwhile, but does not execute before the response.
     pub writeback: bool,
     /// With a writeback stage: from a load's response to the first cycle in which the next instruction executes, if that reads

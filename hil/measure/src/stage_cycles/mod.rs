@@ -165,7 +165,7 @@ pub fn events(at: Place, what: Happening, takes: Kinds) -> (Queue, Vec<SwitchEve
 /// A switch with these stages and their settings, on ports like [`LINK`].
 ///
 /// # Errors
-/// The stages do not go together, or a setting is wrong on the link.
+/// The stages cannot be combined, or a setting is wrong on the link.
 pub fn switch(stages: &[&str], settings: &[Vec<u32>]) -> Result<SwitchProgram<StageList, Heap>> {
     let mut switch = SwitchProgram::<StageList, Heap>::ZEROED;
     for (stage, settings) in stages.iter().zip(settings) {

@@ -181,7 +181,7 @@ mod tests {
     const YEAR: u64 = 365 * 86_400 * SECOND;
 
     #[test]
-    fn one_wrong_stamp_is_wrong_wherever_it_stands() {
+    fn one_wrong_stamp_is_found_at_any_place() {
         let clean: Vec<u64> = (0..200).map(|frame| 50 * YEAR + frame * 10_000).collect();
         assert_eq!(out_of_order(&clean), (vec![], vec![], None));
         for place in [0, 1, 5, 100, 197, 198] {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_wrong_stamps_in_a_row_are_wrong_and_a_clock_set_back_is_set() {
+    fn a_few_wrong_stamps_in_a_row_are_found_and_a_clock_set_back_is_accepted() {
         let mut stamps: Vec<u64> = (0..200).map(|frame| YEAR + frame * 10_000).collect();
         stamps[50..53].fill(2 * YEAR);
         assert_eq!(out_of_order(&stamps).0, [51, 52, 53]);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_read_in_turn_are_out_of_order_by_little_and_no_finding() {
+    fn the_small_disorder_of_queues_read_in_turn_is_no_finding() {
         let stamps = [10, 20, 15, 30, 25, 40];
         let (wrong, set, first) = out_of_order(&stamps);
         assert_eq!((wrong, set, first), (vec![3, 5], vec![], None));
