@@ -973,7 +973,7 @@ fn telemetry_that_cannot_be_measured_is_counted_by_reason_and_bounds_the_rate() 
         let records = telemetry(80, 2 * US, 12 * US, int);
         let report = Capture::new(&pcap(&records)).report(&["--algorithm", "hpcc"]);
         assert_eq!(int_counters(&report), [(name.to_owned(), count)]);
-        report.finds(&["telemetry (INT)", &format!(" {count};"), "halve their rate", "see "]);
+        report.finds(&["telemetry (INT)", &format!(" {count};"), "halve their rate; "]);
         let lowest = report.lowest(0);
         assert!((LINE / 5..LINE / 3).contains(&lowest), "{name}: {lowest}");
     }
