@@ -172,7 +172,8 @@ impl Text<'_> {
         let Frames { rocev2, rocev2_shim, rocev1, pfc, other, unparsed, .. } = frames;
         writeln!(
             f,
-            "frames       RoCEv2 {rocev2}, with shims {rocev2_shim}, RoCEv1 {rocev1}, PFC {pfc}, other {other}, unparsed {unparsed}"
+            "frames       RoCEv2 {rocev2}, with shims {rocev2_shim}, RoCEv1 {rocev1}, PFC {pfc}, other {other}, \
+             unparsed {unparsed}"
         )?;
         if *other > 0 {
             writeln!(f, "  other      {}", pairs(&frames.by_other))?;

@@ -26,9 +26,9 @@ pub extern "C" fn rnic_version() -> u32 {
     VERSION
 }
 
-/// The panic handler, which proves that the library cannot panic: it calls a symbol that does not exist, so a library with a
-/// panic path does not link, nor does one that is linked with code that nothing calls. The linker's message contains the name of
-/// the symbol, which says what to do.
+/// The panic handler, which proves that the library cannot panic. It calls a symbol that does not exist, so a program does not
+/// link if it contains a panic path, or keeps functions that it does not call, which this one is. The linker's message contains
+/// the symbol's name, which says how to build and link instead.
 #[cfg(target_os = "none")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

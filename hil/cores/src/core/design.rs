@@ -48,7 +48,8 @@ impl Design {
                 "lowRISC Ibex in its small configuration: RV32IMC, two stages, fast multiplier; exact to the cycle"
             }
             Self::IbexMaxperf => {
-                "lowRISC Ibex for speed: RV32IMC, writeback stage, branch target ALU, single-cycle multiplier; exact to the cycle"
+                "lowRISC Ibex for speed: RV32IMC, writeback stage, branch target ALU, single-cycle multiplier; \
+                 exact to the cycle"
             }
             Self::Picorv32 => {
                 "PicoRV32: RV32IMC, barrel shifter, fast multiplier, its own interrupt instructions; exact to the cycle"

@@ -188,7 +188,8 @@ mod tests {
         other.event(2_000, 103);
         let text = merged(vec![("one".into(), one), ("other".into(), other)]);
         assert!(text.starts_with("$version\n    rnic-cc hil "), "{text}");
-        let head = "$comment\n    how it was made\n$end\n$timescale 1 ps $end\n$scope module one $end\n$var wire 64 ! cycle $end\n";
+        let head = "$comment\n    how it was made\n$end\n$timescale 1 ps $end\n$scope module one $end\n\
+                    $var wire 64 ! cycle $end\n";
         assert!(text.contains(head), "{text}");
         let start = text.split_once("$dumpvars\n").unwrap().1.split_once("$end\n").unwrap().0;
         assert!(start.starts_with("bx !\nbx \"\nx#\n"), "{start}");
