@@ -354,13 +354,13 @@ fn pauses(outcome: &Outcome) -> Vec<String> {
             ));
         }
     }
-    for (&(nic, priority), asked) in outcome.asked.iter().filter(|(_, asked)| asked.is_certain) {
+    for (&(nic, priority), requests) in outcome.asked.iter().filter(|(_, requests)| requests.is_certain) {
         findings.push(format!(
             "{} asked its switch to stop, by {} PFC frames of priority {priority} for {:.1} us: it cannot keep up with \
              what it receives; check its PCIe, memory and receive buffers",
             name(outcome, nic),
-            asked.frames,
-            asked.time as f64 / 1e3
+            requests.frames,
+            requests.time as f64 / 1e3
         ));
     }
     findings

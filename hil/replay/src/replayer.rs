@@ -879,10 +879,10 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             let address = self.nic_instances[nic_instance].address;
             for priority in 0..8 {
                 let Some(quanta) = pfc.time(priority).filter(|&quanta| quanta > 0) else { continue };
-                let asked = self.asked.entry((address, priority)).or_default();
-                asked.frames += 1;
-                asked.time += u64::from(quantum.pause(quanta).get());
-                asked.is_certain |= is_certain;
+                let requests = self.asked.entry((address, priority)).or_default();
+                requests.frames += 1;
+                requests.time += u64::from(quantum.pause(quanta).get());
+                requests.is_certain |= is_certain;
             }
         }
         let paused = match record.direction {

@@ -689,11 +689,11 @@ impl Report {
             pauses_sent: outcome
                 .asked
                 .iter()
-                .map(|(&(nic, priority), asked)| PauseSent {
+                .map(|(&(nic, priority), requests)| PauseSent {
                     nic: address(nic),
                     priority,
-                    frames: asked.frames,
-                    asked_us: asked.time as f64 / 1e3,
+                    frames: requests.frames,
+                    asked_us: requests.time as f64 / 1e3,
                 })
                 .collect(),
             findings,
