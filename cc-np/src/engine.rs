@@ -250,8 +250,16 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
         common.bucket = TokenBucket::full(stamp);
     }
 
-    /// Replaces the parameters. Records and counters stay; the port's token bucket is refilled.
+    /// Replaces the parameters. Records and counters stay, and the port's token bucket is refilled. Records whose idle timeout
+    /// had passed at the last call, by the old parameters, are removed first: they count as removed, and by a longer timeout
+    /// those that no sweep has reached yet would count again.
     pub fn set_params(&mut self, params: A::Params) {
+        let Common { link, params: old, shared, clock, .. } = &mut self.common;
+        let cx = Cx { now: clock.now(), link, params: old };
+        Flows::sweep(&mut self.shared_record, &cx, shared);
+        for _ in 0..self.flows.sets() {
+            self.flows.sweep(&cx, shared);
+        }
         self.common.params = params;
         self.common.bucket = TokenBucket::full(self.common.clock.now().stamp());
     }

@@ -176,11 +176,11 @@ pub fn np(data: &[u8]) {
                     cnp_port_burst,
                     cnp_sequence,
                 };
-                model.configure(&mut [&mut ample, &mut woken], &mut tight, settings);
+                model.configure(clock.now().nanos(), &mut [&mut ample, &mut woken], &mut tight, settings);
             }
             Operation::Preset(preset) => {
                 let preset = Dcqcn::PRESETS[usize::from(preset) % Dcqcn::PRESETS.len()].values;
-                model.configure(&mut [&mut ample, &mut woken], &mut tight, preset);
+                model.configure(clock.now().nanos(), &mut [&mut ample, &mut woken], &mut tight, preset);
             }
             Operation::Enable(on) => {
                 model.enabled = on;
@@ -191,7 +191,7 @@ pub fn np(data: &[u8]) {
             }
             Operation::Forget(flow) => {
                 let flow = usize::from(flow) % FLOWS;
-                model.last[flow] = None;
+                model.flows[flow] = None;
                 ample.forget(qpn(flow));
                 woken.forget(qpn(flow));
                 tight.forget(qpn(flow));
@@ -283,13 +283,22 @@ fn assert_cnp(cnp: &[u8], cause: &Roce<'_>, remote: Option<Qpn>) {
     assert_eq!(cnp.addresses(), cause.addresses().reversed());
 }
 
+/// The record of a flow, in local time.
+#[derive(Clone, Copy)]
+struct Record {
+    /// When its last CNP went out.
+    notified: Option<u64>,
+    /// When its last packet came for which a CNP could have been sent.
+    seen: u64,
+}
+
 /// The model of an engine with room for all flows.
 struct Model {
     settings: DcqcnSettings,
     enabled: bool,
-    /// The local time of each flow's last CNP, in nanoseconds.
-    last: [Option<u64>; FLOWS],
-    last_datagram: Option<u64>,
+    /// The record of each flow, and that of datagrams.
+    flows: [Option<Record>; FLOWS],
+    datagrams: Option<Record>,
     /// The times of the port's CNPs since the last change of settings, which fills the token bucket.
     port: Vec<u64>,
     counters: NpCounters,
@@ -297,11 +306,13 @@ struct Model {
 
 impl Model {
     fn new(settings: DcqcnSettings) -> Self {
-        let last = [None; FLOWS];
-        Self { settings, enabled: true, last, last_datagram: None, port: Vec::new(), counters: NpCounters::default() }
+        let (flows, counters) = ([None; FLOWS], NpCounters::default());
+        Self { settings, enabled: true, flows, datagrams: None, port: Vec::new(), counters }
     }
 
-    fn configure(&mut self, ample: &mut [&mut Ample; 2], tight: &mut Tight, settings: DcqcnSettings) {
+    /// A record that is idle for longer than the interval, or than 1 s where CNPs are counted, is gone before the settings
+    /// change: a longer interval does not bring it back.
+    fn configure(&mut self, now: u64, ample: &mut [&mut Ample; 2], tight: &mut Tight, settings: DcqcnSettings) {
         let in_range = DcqcnSettings::FIELDS
             .iter()
             .enumerate()
@@ -311,6 +322,11 @@ impl Model {
         if let Ok(params) = checked {
             ample.iter_mut().for_each(|engine| engine.set_params(params));
             tight.set_params(params);
+            let interval = u64::from(self.settings.min_time_between_cnps) * 1_000;
+            let timeout = if self.settings.cnp_sequence == 1 { SECOND } else { interval };
+            for record in self.flows.iter_mut().chain([&mut self.datagrams]) {
+                *record = record.filter(|record| now - record.seen <= timeout);
+            }
             self.settings = settings;
             self.port.clear();
         }
@@ -325,13 +341,13 @@ impl Model {
             return;
         }
         self.counters.np_ecn_marked_roce_packets += 1;
-        let last = match arrived.meaning() {
+        let record = match arrived.meaning() {
             Meaning::Ignored => None,
             _ if !self.enabled => None,
-            Meaning::Data => Some(&mut self.last[usize::from(arrived.flow) % FLOWS]),
-            Meaning::Datagram => Some(&mut self.last_datagram),
+            Meaning::Data => Some(&mut self.flows[usize::from(arrived.flow) % FLOWS]),
+            Meaning::Datagram => Some(&mut self.datagrams),
         };
-        let Some(last) = last else {
+        let Some(record) = record else {
             self.counters.np_ce_ignored += 1;
             assert_eq!(outcome, ArrivalOutcome::default());
             return;
@@ -342,7 +358,9 @@ impl Model {
             return;
         }
         let interval = u64::from(self.settings.min_time_between_cnps) * 1_000;
-        if last.is_some_and(|last| now - last < interval) {
+        let record = record.get_or_insert(Record { notified: None, seen: now });
+        record.seen = now;
+        if record.notified.is_some_and(|last| now - last < interval) {
             self.counters.np_cnp_not_due += 1;
             assert_eq!(outcome.cnp, CnpOutcome::None);
             return;
@@ -350,7 +368,7 @@ impl Model {
         assert!(outcome.reply.cnp.is_some());
         match outcome.cnp {
             CnpOutcome::Sent => {
-                *last = Some(now);
+                record.notified = Some(now);
                 self.counters.np_cnp_sent += 1;
                 self.assert_within_the_port_s_limit(now);
             }

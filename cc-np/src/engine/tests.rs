@@ -353,6 +353,19 @@ fn new_parameters_keep_the_records() {
     assert!(marked(&mut engine, 20_000, 1));
 }
 
+/// By the old interval of 4 us the record is gone, whether or not a sweep has reached it.
+#[test]
+fn a_longer_interval_brings_back_no_record_that_was_idle_for_the_old_one() {
+    for (now, flows) in [(249_950_000, 2), (250_050_000, 1)] {
+        let mut engine = engine::<1, 2>("vendor");
+        assert!(marked(&mut engine, 0, 3) && marked(&mut engine, 249_900_000, 1) && marked(&mut engine, now, 2));
+        assert_eq!(engine.live_flows(), flows, "a sweep is due each 250 ms");
+        engine.set_params(Params::new(&DcqcnSettings { min_time_between_cnps: 131_071, ..settings("paper") }));
+        assert!(marked(&mut engine, now + 1, 1));
+        assert!(!marked(&mut engine, now + 2, 2), "not idle for 4 us");
+    }
+}
+
 #[test]
 fn a_new_queue_pair_of_an_old_number_starts_with_a_new_record() {
     let mut engine = engine::<4, 2>("paper");
