@@ -2,27 +2,26 @@
 //! state is reported as a difference.
 
 use anyhow::Result;
+use cc_core::table::Handle;
 use cc_core::wire::opcode::CNP;
 use cc_core::wire::{Mac, Pfc};
 use hil_algorithms::settings::{Request, ResolvedSettings};
+use hil_algorithms::{NicCounters, NicSize, algorithm};
 use hil_capture::{Reader, Writer};
 use hil_cores::board::{Pace, board};
 use hil_cores::core::{Core, Ibex};
 use hil_cores::firmware;
 use hil_replay::boot;
-use hil_replay::device::{Actions, Arrival, Counters, Device, Difference};
+use hil_replay::device::{Decisions, Device, Difference};
+use hil_replay::event::NicEvent;
 use hil_replay::lockstep::Lockstep;
-use hil_replay::native::native;
+use hil_replay::native::Native;
 use hil_replay::replayer::{NicFilter, Replayer};
-use programs::descriptor::Descriptor;
 use programs::layout::{RAM_BASE, RAM_SIZE};
 use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-type Rp = cc_rp::dcqcn::Dcqcn;
-type Np = cc_np::dcqcn::Dcqcn;
 
 fn synth(folder: &Path) -> PathBuf {
     let path = folder.join("incast.pcapng");
@@ -197,25 +196,25 @@ impl Device for Disturbed {
         self.nic.next_wake()
     }
 
-    fn wake(&mut self, actions: &mut Actions) -> Result<()> {
-        self.nic.wake(actions)
+    fn wake(&mut self, decisions: &mut Decisions) -> Result<()> {
+        self.nic.wake(decisions)
     }
 
-    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()> {
-        if arrival.is_some_and(|arrival| arrival.bytes.len() == 74) {
+    fn deliver(&mut self, now: u64, event: &NicEvent<'_>, decisions: &mut Decisions) -> Result<Option<Handle>> {
+        if event.frame().len() == 74 {
             self.cnps += 1;
             if self.cnps == 2 {
                 self.flip_alpha();
             }
         }
-        self.nic.deliver(descriptor, arrival, actions)
+        self.nic.deliver(now, event, decisions)
     }
 
     fn difference(&mut self) -> Option<Difference> {
         self.nic.difference()
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> NicCounters {
         self.nic.counters()
     }
 }
@@ -223,11 +222,11 @@ impl Device for Disturbed {
 #[test]
 fn a_flipped_bit_of_alpha_is_a_difference_at_the_next_cnp() {
     let folder = tempfile::tempdir().unwrap();
-    let chosen = ResolvedSettings::of::<Rp, Np>(&Request::default()).unwrap();
+    let chosen = ResolvedSettings::by(&*algorithm("dcqcn").unwrap(), &Request::default()).unwrap();
     let image = firmware::image(None, "dcqcn").unwrap();
     let nic_filter = NicFilter { only: vec!["10.0.0.1".parse().unwrap()], limit: 1, strict: true };
     let make = |_| {
-        let native = native::<Rp, Np>(chosen.link, &chosen.rp, &chosen.np)?;
+        let native = Native::new(&*algorithm("dcqcn")?, &chosen, NicSize::Full)?;
         Ok(Disturbed { nic: Lockstep::new(native, board(&image, &boot(&chosen), Pace::Lockstep)?, None), cnps: 0 })
     };
     let mut replayer = Replayer::new(nic_filter, chosen.link.line_rate, make);

@@ -3,8 +3,8 @@
 
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use hil_algorithms::registry;
 use hil_algorithms::settings::{Request, ResolvedSettings};
+use hil_algorithms::{NicSize, algorithm, registry};
 use hil_capture::{Reader, Source};
 use hil_cores::board::Pace;
 use hil_cores::firmware;
@@ -12,7 +12,7 @@ use hil_cores::qemu::Machine;
 use hil_measure::cycles;
 use hil_measure::random_traffic::RandomTraffic;
 use hil_replay::emulated::Emulated;
-use hil_replay::native::native;
+use hil_replay::native::Native;
 use hil_replay::replayer::{NicFilter, Replayer};
 use hil_replay::{Images, OnCore, Options, Report, boot, replay, report};
 use std::path::Path;
@@ -91,15 +91,17 @@ fn on_rv64_all_algorithms_decide_as_the_library() {
 /// The library runs with one preset and the image with another, so that their decisions differ from the first CNP on.
 #[test]
 fn the_report_shows_the_first_difference() {
-    type Rp = cc_rp::dcqcn::Dcqcn;
-    type Np = cc_np::dcqcn::Dcqcn;
     let Some(machine) = machine("qemu:mps2-an385") else { return };
     let image = firmware::build_semihosted("dcqcn", machine.target).unwrap();
-    let chosen =
-        |preset: &str| ResolvedSettings::of::<Rp, Np>(&Request { preset: Some(preset.into()), ..Request::default() });
+    let chosen = |preset: &str| {
+        ResolvedSettings::by(
+            &*algorithm("dcqcn").unwrap(),
+            &Request { preset: Some(preset.into()), ..Request::default() },
+        )
+    };
     let (ours, theirs) = (chosen("paper").unwrap(), chosen("vendor").unwrap());
     let boot = boot(&theirs);
-    let make = |_| Emulated::new(native::<Rp, Np>(ours.link, &ours.rp, &ours.np)?, &machine, &image, &boot);
+    let make = |_| Emulated::new(Native::new(&*algorithm("dcqcn")?, &ours, NicSize::Full)?, &machine, &image, &boot);
     let nic_filter = NicFilter { only: vec!["10.0.0.1".parse().unwrap()], limit: 16, strict: true };
     let mut replayer = Replayer::new(nic_filter, ours.link.line_rate, make);
     let mut capture = Reader::open(&sample()).unwrap();

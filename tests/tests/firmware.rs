@@ -2,6 +2,7 @@
 
 use cc_rp::Signals;
 use hil_algorithms::settings::{Request, ResolvedSettings};
+use hil_algorithms::{NicSize, algorithm};
 use hil_capture::{Reader, Source};
 use hil_cores::board::{DEVICES, Pace, RAM, board_with};
 use hil_cores::core::{Core, Ibex, Timing};
@@ -9,14 +10,11 @@ use hil_cores::firmware;
 use hil_cores::probe::Span;
 use hil_measure::random_traffic::RandomTraffic;
 use hil_replay::lockstep::Lockstep;
-use hil_replay::native::native;
+use hil_replay::native::Native;
 use hil_replay::replayer::{NicFilter, Replayer};
 use hil_replay::{OnCore, Options, Report, boot, replay};
 use std::collections::BTreeMap;
 use tests::sample;
-
-type Rp = cc_rp::dcqcn::Dcqcn;
-type Np = cc_np::dcqcn::Dcqcn;
 
 fn on_ibex(preset: &str, pace: Pace) -> Options {
     Options {
@@ -95,13 +93,13 @@ fn in_real_time_the_library_repeats_what_the_image_logged() {
 #[test]
 fn memory_that_is_not_zero_at_the_start_changes_nothing_c17() {
     let image = firmware::image(None, "dcqcn").unwrap();
-    let chosen = ResolvedSettings::of::<Rp, Np>(&Request::default()).unwrap();
+    let chosen = ResolvedSettings::by(&*algorithm("dcqcn").unwrap(), &Request::default()).unwrap();
     let run = |fill: u8| {
         let make = |_| {
             let mut core = Ibex::new(&RAM, DEVICES, Timing::IBEX_SMALL, image.entry);
             core.poke(RAM[0].base, &vec![fill; RAM[0].size as usize]);
             let board = board_with(core, &image, &boot(&chosen), Pace::Lockstep)?;
-            Ok(Lockstep::new(native::<Rp, Np>(chosen.link, &chosen.rp, &chosen.np)?, board, None))
+            Ok(Lockstep::new(Native::new(&*algorithm("dcqcn")?, &chosen, NicSize::Full)?, board, None))
         };
         let nic_filter = NicFilter { only: Vec::new(), limit: 16, strict: true };
         let mut replayer = Replayer::new(nic_filter, chosen.link.line_rate, make);

@@ -1,7 +1,7 @@
 //! An image with logging takes the same decisions as one without, and its log lines agree with the report.
 
-use cc_rp::dcqcn::Dcqcn as Rp;
 use hil_algorithms::settings::{Request, ResolvedSettings};
+use hil_algorithms::{NicSize, algorithm};
 use hil_capture::{Reader, Source};
 use hil_cores::board::{DEVICES, Pace, RAM, board_with};
 use hil_cores::core::{Core, Design};
@@ -9,7 +9,7 @@ use hil_cores::firmware::{self, Kind};
 use hil_cores::log::{self, Line, LogSource, Texts};
 use hil_cores::observed_core::ObservedCore;
 use hil_replay::lockstep::Lockstep;
-use hil_replay::native::native;
+use hil_replay::native::Native;
 use hil_replay::replayer::{NicFilter, Replayer};
 use hil_replay::{Log, OnCore, Options, Report, boot, replay};
 use programs::layout::LOG_BYTES;
@@ -20,7 +20,6 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use tests::sample;
 
-type Np = cc_np::dcqcn::Dcqcn;
 type Lines = BTreeMap<IpAddr, Vec<Line>>;
 
 const SENDER: &str = "10.0.0.1";
@@ -126,11 +125,11 @@ fn an_image_without_logging_has_no_symbol_of_defmt() {
 fn lines_without_room_in_the_ring_are_counted_and_earlier_ones_stay_intact() {
     let path = firmware::build("dcqcn", Kind::Logging, Design::Ibex.dialect()).unwrap();
     let (image, table) = (firmware::read(&path).unwrap(), Rc::new(Texts::read(&path).unwrap()));
-    let chosen = ResolvedSettings::of::<Rp, Np>(&Request::default()).unwrap();
+    let chosen = ResolvedSettings::by(&*algorithm("dcqcn").unwrap(), &Request::default()).unwrap();
     let make = |_| {
         let core = ObservedCore::from(Design::Ibex.model(&RAM, DEVICES, 0, image.entry));
         let board = board_with(core, &image, &boot(&chosen), Pace::Lockstep)?;
-        Ok(Lockstep::new(native::<Rp, Np>(chosen.link, &chosen.rp, &chosen.np)?, board, None))
+        Ok(Lockstep::new(Native::new(&*algorithm("dcqcn")?, &chosen, NicSize::Full)?, board, None))
     };
     let nic_filter = NicFilter { only: vec![SENDER.parse().unwrap()], limit: 1, strict: true };
     let mut replayer = Replayer::new(nic_filter, chosen.link.line_rate, make);

@@ -1,6 +1,6 @@
 //! An algorithm that is chosen at run time, as a trait object.
 
-use crate::nics::{Natives, NicGroup};
+use crate::nics::{Natives, NicGroup, NicSize};
 use crate::registry;
 use crate::settings_table::{SettingsTable, preset};
 use anyhow::{Context, Result};
@@ -8,6 +8,8 @@ use cc_core::Link;
 use cc_core::params::ParamError;
 use cc_np::NotificationPoint;
 use cc_rp::{ReactionPoint, Signals};
+use programs::layout::ImageInfo;
+use programs::{Full, Nic, Small};
 use std::marker::PhantomData;
 
 /// Both machines of an algorithm: the reaction point, and the notification point that it names.
@@ -15,11 +17,17 @@ pub trait Algorithm {
     /// Its name, which is the reaction point's.
     fn name(&self) -> &'static str;
 
+    /// The name of its notification point.
+    fn receiver(&self) -> &'static str;
+
     /// The signals that its sender reacts to.
     fn signals(&self) -> Signals;
 
     /// The texts of the rows of the machines' transition tables: the reaction point's and the notification point's.
     fn transitions(&self) -> [&'static [&'static str]; 2];
+
+    /// The names of the reaction point's presets, the default first.
+    fn preset_names(&self) -> Vec<&'static str>;
 
     /// Name and values of a preset of each machine. For the reaction point: the preset of this name, or the first if `name` is
     /// `None`. For the notification point: its preset of the same name; if it has none, `ternary` if the reaction point reacts
@@ -34,6 +42,9 @@ pub trait Algorithm {
     /// # Errors
     /// They do not.
     fn check(&self, link: &Link, settings: [&SettingsTable; 2]) -> Result<(), ParamError>;
+
+    /// The sizes of a NIC's states and tables, as its image has them.
+    fn info(&self, size: NicSize) -> ImageInfo;
 
     /// An empty group of NICs that run this algorithm on ports like `link`, with these settings of the two machines.
     ///
@@ -74,12 +85,20 @@ impl<A: ReactionPoint, N: NotificationPoint> Algorithm for Pair<A, N> {
         A::NAME
     }
 
+    fn receiver(&self) -> &'static str {
+        N::NAME
+    }
+
     fn signals(&self) -> Signals {
         A::SIGNALS
     }
 
     fn transitions(&self) -> [&'static [&'static str]; 2] {
         [A::TRANSITIONS, N::TRANSITIONS]
+    }
+
+    fn preset_names(&self) -> Vec<&'static str> {
+        A::PRESETS.iter().map(|preset| preset.name).collect()
     }
 
     fn presets(&self, name: Option<&str>) -> Result<[(&'static str, SettingsTable); 2]> {
@@ -94,6 +113,13 @@ impl<A: ReactionPoint, N: NotificationPoint> Algorithm for Pair<A, N> {
         A::check(&rp.typed(const { A::PRESETS[0].values }), link)?;
         N::check(&np.typed(const { N::PRESETS[0].values }), link)?;
         Ok(())
+    }
+
+    fn info(&self, size: NicSize) -> ImageInfo {
+        match size {
+            NicSize::Full => Nic::<A, N, Full>::INFO,
+            NicSize::Small => Nic::<A, N, Small>::INFO,
+        }
     }
 
     fn nics(&self, link: Link, [rp, np]: [&SettingsTable; 2]) -> Result<Box<dyn NicGroup>, ParamError> {

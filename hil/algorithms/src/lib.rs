@@ -11,5 +11,5 @@ mod settings_table;
 mod vendor;
 
 pub use algorithm::{Algorithm, algorithm};
-pub use nics::{NicCounters, NicGroup, NicOutput};
+pub use nics::{NicCounters, NicGroup, NicOutput, NicSize};
 pub use programs::{Received, RxFields};

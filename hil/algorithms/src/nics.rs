@@ -32,6 +32,28 @@ pub struct NicCounters {
     pub rp: Vec<(&'static str, u64)>,
     /// Counters of the notification point, by name.
     pub np: Vec<(&'static str, u64)>,
+    /// How often each row of the machines' transition tables was met, the reaction point's and the notification point's;
+    /// empty unless [`NicGroup::count_transitions`] was called.
+    pub transitions: [Vec<u64>; 2],
+}
+
+/// The sizes of a NIC's tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NicSize {
+    /// As the image for most boards has them: see [`programs::Full`].
+    Full,
+    /// As the image for the smallest boards has them: see [`programs::Small`].
+    Small,
+}
+
+impl NicSize {
+    /// Flows sent and flows received that there is room for.
+    pub const fn room(self) -> [usize; 2] {
+        match self {
+            Self::Full => [1_024, 512],
+            Self::Small => [32, 32],
+        }
+    }
 }
 
 /// NICs with one port each that run one algorithm with the same settings. A NIC is named by its number in the group.
@@ -41,6 +63,9 @@ pub struct NicCounters {
 pub trait NicGroup {
     /// Adds a NIC without flows, with room for `flows` flows sent and `peers` flows received. Returns its number.
     fn add(&mut self, start: Instant, flows: usize, peers: usize) -> usize;
+
+    /// From now on counts the rows of the transition tables that a NIC's events meet.
+    fn count_transitions(&mut self, nic: usize);
 
     /// Whether the notification points acknowledge data.
     fn acknowledges(&self) -> bool;
@@ -113,6 +138,16 @@ struct Native<A: ReactionPoint, N: NotificationPoint> {
     nic: Nic<A, N, OnHeap>,
     /// Headers for CNPs that are sent from a timer slot, with no received packet to copy them from.
     headers: HeaderCacheOf<N, Heap>,
+    /// Events by row of the transition tables; empty if they are not counted.
+    transitions: [Vec<u64>; 2],
+}
+
+impl<A: ReactionPoint, N: NotificationPoint> Native<A, N> {
+    /// The NIC, and the output for what it decides and sends.
+    fn with<'a>(&'a mut self, to: &'a mut dyn NicOutput) -> (&'a mut Nic<A, N, OnHeap>, Out<'a, N>) {
+        let Self { nic, headers, transitions } = self;
+        (nic, Out { to, headers, transitions })
+    }
 }
 
 impl<A: ReactionPoint, N: NotificationPoint> Natives<A, N> {
@@ -131,11 +166,25 @@ impl<A: ReactionPoint, N: NotificationPoint> Natives<A, N> {
 struct Out<'a, N: NotificationPoint> {
     to: &'a mut dyn NicOutput,
     headers: &'a HeaderCacheOf<N, Heap>,
+    transitions: &'a mut [Vec<u64>; 2],
 }
 
 impl<N: NotificationPoint> RateLimiter for Out<'_, N> {
     fn set(&mut self, slot: u16, rate: Rate, window: Bytes, hold: Nanos) {
         self.to.set(slot, rate, window, hold);
+    }
+
+    fn on_transition(&mut self, transition: impl FnOnce() -> usize) {
+        count(&mut self.transitions[0], transition);
+    }
+}
+
+/// Counts an event, unless the rows are not counted.
+fn count(rows: &mut [u64], transition: impl FnOnce() -> usize) {
+    if !rows.is_empty()
+        && let Some(count) = rows.get_mut(transition())
+    {
+        *count += 1;
     }
 }
 
@@ -152,6 +201,10 @@ impl<N: NotificationPoint> Transmit for Out<'_, N> {
     fn ack(&mut self, cause: &Roce<'_>, to: Qpn, fields: &AckFields) -> Result<(), NotSent> {
         self.to.send(&Response::ack(cause, to, fields))
     }
+
+    fn on_transition(&mut self, transition: impl FnOnce() -> usize) {
+        count(&mut self.transitions[1], transition);
+    }
 }
 
 impl<A: ReactionPoint, N: NotificationPoint> NicGroup for Natives<A, N> {
@@ -161,8 +214,12 @@ impl<A: ReactionPoint, N: NotificationPoint> NicGroup for Natives<A, N> {
         nic.grow(flows, peers);
         let mut headers = HeaderCacheOf::<N, Heap>::ZEROED;
         headers.grow(peers.div_ceil(4));
-        self.nics.push(Native { nic, headers });
+        self.nics.push(Native { nic, headers, transitions: [Vec::new(), Vec::new()] });
         self.nics.len() - 1
+    }
+
+    fn count_transitions(&mut self, nic: usize) {
+        self.nics[nic].transitions = [vec![0; A::TRANSITIONS.len()], vec![0; N::TRANSITIONS.len()]];
     }
 
     fn acknowledges(&self) -> bool {
@@ -170,8 +227,8 @@ impl<A: ReactionPoint, N: NotificationPoint> NicGroup for Natives<A, N> {
     }
 
     fn open(&mut self, nic: usize, now: Instant, priority: u8, out: &mut dyn NicOutput) -> Option<Handle> {
-        let Native { nic, headers } = &mut self.nics[nic];
-        nic.open(now, priority, &mut Out::<N> { to: out, headers })
+        let (nic, mut out) = self.nics[nic].with(out);
+        nic.open(now, priority, &mut out)
     }
 
     fn bind(&mut self, nic: usize, flow: Handle, local: Qpn) -> Result<(), BindError> {
@@ -191,14 +248,14 @@ impl<A: ReactionPoint, N: NotificationPoint> NicGroup for Natives<A, N> {
     }
 
     fn forget(&mut self, nic: usize, local: Qpn) {
-        let Native { nic, headers } = &mut self.nics[nic];
+        let Native { nic, headers, .. } = &mut self.nics[nic];
         nic.forget(local);
         headers.remove(local);
     }
 
     fn sent(&mut self, nic: usize, now: Instant, flow: Handle, psn: Psn, bytes: Bytes, out: &mut dyn NicOutput) {
-        let Native { nic, headers } = &mut self.nics[nic];
-        nic.sent(now, flow, psn, bytes, &mut Out::<N> { to: out, headers });
+        let (nic, mut out) = self.nics[nic].with(out);
+        nic.sent(now, flow, psn, bytes, &mut out);
     }
 
     fn received(
@@ -209,8 +266,8 @@ impl<A: ReactionPoint, N: NotificationPoint> NicGroup for Natives<A, N> {
         meta: &RxFields,
         out: &mut dyn NicOutput,
     ) -> Received {
-        let Native { nic, headers } = &mut self.nics[nic];
-        nic.received(now, packet, meta, &mut Out::<N> { to: out, headers })
+        let (nic, mut out) = self.nics[nic].with(out);
+        nic.received(now, packet, meta, &mut out)
     }
 
     fn pause(&mut self, nic: usize, now: Instant, pfc: &Pfc) {
@@ -218,8 +275,8 @@ impl<A: ReactionPoint, N: NotificationPoint> NicGroup for Natives<A, N> {
     }
 
     fn timer(&mut self, nic: usize, now: Instant, out: &mut dyn NicOutput) -> Option<u16> {
-        let Native { nic, headers } = &mut self.nics[nic];
-        nic.timer(now, &mut Out::<N> { to: out, headers })
+        let (nic, mut out) = self.nics[nic].with(out);
+        nic.timer(now, &mut out)
     }
 
     fn next_wake(&self, nic: usize) -> Instant {
@@ -231,8 +288,9 @@ impl<A: ReactionPoint, N: NotificationPoint> NicGroup for Natives<A, N> {
     }
 
     fn counters(&self, nic: usize) -> NicCounters {
-        let nic = &self.nics[nic].nic;
-        NicCounters { rp: nic.rp().counters().named().to_vec(), np: nic.np().counters().named().to_vec() }
+        let Native { nic, transitions, .. } = &self.nics[nic];
+        let (rp, np) = (nic.rp().counters().named().to_vec(), nic.np().counters().named().to_vec());
+        NicCounters { rp, np, transitions: transitions.clone() }
     }
 
     fn explain(&self, nic: usize, slot: u16, show: &mut dyn FnMut(TraceValue)) {

@@ -1,12 +1,28 @@
 //! The interface of a replayed NIC, which runs natively, on a core, or on both.
 
+use super::event::NicEvent;
 use anyhow::Result;
-use cc_core::wire::Parsed;
-use hil_cores::board::Action;
-use programs::descriptor::Descriptor;
+use cc_core::table::Handle;
+use hil_algorithms::NicCounters;
+use hil_cores::board::PacerStore;
+use std::net::IpAddr;
 
-/// Actions of a NIC, each with its time in nanoseconds.
-pub type Actions = Vec<(u64, Action)>;
+/// What a NIC does for an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Decision {
+    /// It sets rate, window and hold of a flow.
+    Pace(PacerStore),
+    /// It sends a CNP.
+    Cnp {
+        /// The address that the CNP goes to.
+        to: IpAddr,
+        /// The queue pair that the CNP goes to.
+        qpn: u32,
+    },
+}
+
+/// The decisions of a NIC, each with its time in nanoseconds.
+pub type Decisions = Vec<(u64, Decision)>;
 
 /// A NIC under replay.
 pub trait Device {
@@ -17,20 +33,20 @@ pub trait Device {
     ///
     /// # Errors
     /// The firmware misbehaved.
-    fn wake(&mut self, actions: &mut Actions) -> Result<()>;
+    fn wake(&mut self, decisions: &mut Decisions) -> Result<()>;
 
-    /// Handles one descriptor; for an arrival, with the frame and its parsed packet.
+    /// Handles an event at `now`, in nanoseconds. Returns the flow that it opened, if it opened one.
     ///
     /// # Errors
     /// The firmware misbehaved.
-    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()>;
+    fn deliver(&mut self, now: u64, event: &NicEvent<'_>, decisions: &mut Decisions) -> Result<Option<Handle>>;
 
     /// Called at the end of the capture, with its time: handles the events that are still under way.
     ///
     /// # Errors
     /// The firmware misbehaved.
-    fn finish(&mut self, now: u64, actions: &mut Actions) -> Result<()> {
-        let _ = (now, actions);
+    fn finish(&mut self, now: u64, decisions: &mut Decisions) -> Result<()> {
+        let _ = (now, decisions);
         Ok(())
     }
 
@@ -40,72 +56,17 @@ pub trait Device {
     }
 
     /// Its counters, by name.
-    fn counters(&self) -> Counters;
-}
-
-impl<T: Device + ?Sized> Device for Box<T> {
-    fn next_wake(&self) -> u64 {
-        (**self).next_wake()
-    }
-
-    fn wake(&mut self, actions: &mut Actions) -> Result<()> {
-        (**self).wake(actions)
-    }
-
-    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()> {
-        (**self).deliver(descriptor, arrival, actions)
-    }
-
-    fn finish(&mut self, now: u64, actions: &mut Actions) -> Result<()> {
-        (**self).finish(now, actions)
-    }
-
-    fn difference(&mut self) -> Option<Difference> {
-        (**self).difference()
-    }
-
-    fn counters(&self) -> Counters {
-        (**self).counters()
-    }
-}
-
-/// An arrived frame.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrival<'a> {
-    /// Its bytes, as far as captured.
-    pub bytes: &'a [u8],
-    /// The parsed packet.
-    pub packet: &'a Parsed<'a>,
-}
-
-/// Counters of a NIC's two machines.
-#[derive(Clone, Debug, Default)]
-pub struct Counters {
-    /// The reaction point's.
-    pub rp: Vec<(&'static str, u64)>,
-    /// The notification point's.
-    pub np: Vec<(&'static str, u64)>,
-    /// The number of events for each row of their transition tables.
-    pub rows: Rows,
-}
-
-/// The number of events for each row of a machine's transition table.
-#[derive(Clone, Debug, Default)]
-pub struct Rows {
-    /// The reaction point's.
-    pub rp: Vec<u64>,
-    /// The notification point's.
-    pub np: Vec<u64>,
+    fn counters(&self) -> NicCounters;
 }
 
 /// The first difference between library and image.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// The number of the NIC's event, from 1.
+    /// Which event of this NIC, from 1.
     pub event: u64,
     /// Its time in nanoseconds.
     pub now: u64,
-    /// The kind of event.
+    /// What happened.
     pub kind: &'static str,
     /// The slot of the event, if it has one.
     pub slot: Option<u16>,

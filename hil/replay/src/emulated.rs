@@ -1,9 +1,12 @@
 //! Runs library and image side by side in lockstep, the image in an emulator (QEMU), which receives one event at a time.
 
-use super::device::{Actions, Arrival, Counters, Device, Difference};
+use super::device::{Decisions, Device, Difference};
+use super::event::NicEvent;
 use super::lockstep::first_difference;
 use super::native::Native;
 use anyhow::{Context, Result, bail, ensure};
+use cc_core::table::Handle;
+use hil_algorithms::NicCounters;
 use hil_cores::board::{Action, BootSettings, LogRecord, PacerStore};
 use hil_cores::qemu::Machine;
 use programs::descriptor::{Descriptor, DescriptorKind};
@@ -21,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// A NIC that runs twice: natively and in an emulator.
 pub struct Emulated {
-    native: Box<dyn Native>,
+    native: Native,
     image: Emulator,
     events: u64,
     difference: Option<Difference>,
@@ -33,9 +36,9 @@ impl Emulated {
     ///
     /// # Errors
     /// The emulator or the image does not start.
-    pub fn new(native: Box<dyn Native>, machine: &Machine, image: &Path, boot: &BootSettings) -> Result<Self> {
+    pub fn new(native: Native, machine: &Machine, image: &Path, boot: &BootSettings) -> Result<Self> {
         let image = Emulator::start(machine, image, boot)?;
-        Ok(Self { native, image, events: 0, difference: None, identical: true })
+        Ok(Self { native: native.recorded(), image, events: 0, difference: None, identical: true })
     }
 
     /// Events compared.
@@ -54,13 +57,14 @@ impl Emulated {
     }
 
     /// Passes the event that the library has handled to the image, and compares the actions of both.
-    fn compare(&mut self, descriptor: &Descriptor, frame: &[u8], ours: &[(u64, Action)]) -> Result<()> {
+    fn compare(&mut self, descriptor: &Descriptor, frame: &[u8]) -> Result<()> {
+        let ours = self.native.take_record();
         self.events += 1;
         let (event, now) = (self.events, descriptor.now());
         let (theirs, wake) = self.image.event(descriptor, frame).with_context(|| format!("event {event}"))?;
         if self.identical {
             let wakes = Some((self.native.next_wake(), wake));
-            self.difference = first_difference(event, now, ours, &theirs, wakes);
+            self.difference = first_difference(event, now, &ours, &theirs, wakes);
             self.identical = self.difference.is_none();
         }
         Ok(())
@@ -72,25 +76,23 @@ impl Device for Emulated {
         self.native.next_wake()
     }
 
-    fn wake(&mut self, actions: &mut Actions) -> Result<()> {
-        let before = actions.len();
+    fn wake(&mut self, decisions: &mut Decisions) -> Result<()> {
         let descriptor = Descriptor { kind: WAKE, ..Descriptor::at(DescriptorKind::Frame, self.native.next_wake()) };
-        self.native.wake(actions)?;
-        self.compare(&descriptor, &[], actions.get(before..).unwrap_or_default())
+        self.native.wake(decisions)?;
+        self.compare(&descriptor, &[])
     }
 
-    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()> {
-        let before = actions.len();
-        self.native.deliver(descriptor, arrival, actions)?;
-        let bytes: &[u8] = arrival.map_or(&[], |arrival| arrival.bytes);
-        self.compare(descriptor, bytes, actions.get(before..).unwrap_or_default())
+    fn deliver(&mut self, now: u64, event: &NicEvent<'_>, decisions: &mut Decisions) -> Result<Option<Handle>> {
+        let opened = self.native.deliver(now, event, decisions)?;
+        self.compare(&event.descriptor(now), event.frame())?;
+        Ok(opened)
     }
 
     fn difference(&mut self) -> Option<Difference> {
         self.difference.take()
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> NicCounters {
         self.native.counters()
     }
 }

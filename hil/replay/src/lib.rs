@@ -6,6 +6,7 @@ pub mod decode;
 pub mod device;
 pub mod distribution;
 pub mod emulated;
+pub mod event;
 mod fast;
 mod findings;
 pub mod flows;
@@ -30,14 +31,12 @@ use anyhow::{Context, Result, bail, ensure};
 use cc_core::Rate;
 use cc_core::table::Handle;
 use cc_core::wire::shim;
-use cc_np::NotificationPoint;
-use cc_rp::ReactionPoint;
 use decode::Buffers;
-use device::{Counters, Device};
+use device::Device;
 use emulated::Emulated;
 use flows::{Address, Slot};
-use hil_algorithms::registry;
 use hil_algorithms::settings::{Request, ResolvedSettings};
+use hil_algorithms::{Algorithm, NicCounters, NicSize, algorithm};
 use hil_capture::{NewFile, Source, interrupt};
 use hil_cores::board::{Board, BootSettings, DEVICES, Pace, RAM, board_with};
 use hil_cores::core::Core;
@@ -50,11 +49,10 @@ use hil_cores::qemu::Machine;
 use hil_cores::wave::{Recorder, SLOTS};
 use hil_cores::{firmware, wave};
 use lockstep::Lockstep;
-use native::{Native, native, small};
+use native::Native;
 use paced::Paced;
-use programs::{Full, Nic, Small};
 use replayer::{NicFilter, Outcome, Replayer};
-use report::{Algorithm, Size, Sizes};
+use report::{Size, Sizes};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -159,7 +157,43 @@ pub struct Images {
 /// Unknown names, settings out of range, a capture that cannot be read on, an image that cannot be built or misbehaves,
 /// too many NICs for cores.
 pub fn replay(options: &Options, capture: &mut Source, mut progress: impl FnMut(u64)) -> Result<Report> {
-    registry::with(&options.algorithm, Replay { options, capture, progress: &mut progress })?
+    replayed(options, capture, &mut progress)
+}
+
+fn replayed(options: &Options, capture: &mut Source, progress: &mut dyn FnMut(u64)) -> Result<Report> {
+    let algorithm = &*algorithm(&options.algorithm)?;
+    let chosen = ResolvedSettings::by(algorithm, &options.request)?;
+    let boot = boot(&chosen);
+    let machine = match &options.core {
+        Some(on_core) => Machine::named(&on_core.name)?.map(|machine| (on_core, machine)),
+        None => None,
+    };
+    let nic_size = if machine.is_some_and(|(_, machine)| machine.small) { NicSize::Small } else { NicSize::Full };
+    let make = || Native::new(algorithm, &chosen, nic_size);
+    let (survey, ending) = survey(options, capture)?;
+    let playing = Playing {
+        nic_filter: NicFilter { only: options.only.clone(), limit: MAX_NATIVE, strict: false },
+        survey: Rc::new(survey),
+        line_rate: chosen.link.line_rate,
+        shim_port: options.shim_port,
+        ignores_icrc: options.reading.ignores_icrc,
+        rest: 2 * chosen.rp.longest_time().max(chosen.np.longest_time()),
+    };
+    // Counters of an unused NIC, so that every report has every counter, even if the capture shows no NIC.
+    let unused = make()?.counters();
+    let mut findings = Vec::new();
+    let (outcome, core, image) = match machine {
+        Some((on_core, machine)) => emulate(options, on_core, &machine, &make, &boot, playing, capture, progress)?,
+        None => run(options, algorithm.name(), &make, &boot, playing, capture, progress, &mut findings)?,
+    };
+    let native = size(algorithm.info(nic_size));
+    let ending = match (ending, outcome.1) {
+        (Ending::Whole, Some(signal)) => Ending::Interrupted(signal),
+        (ending, _) => ending,
+    };
+    let mut report = report(algorithm, options, &chosen, &outcome.0, Sizes { native, image }, core, ending, &unused);
+    report.findings.append(&mut findings);
+    Ok(report)
 }
 
 /// The first reading: returns what only the whole capture shows, and how the reading ended.
@@ -186,13 +220,6 @@ fn survey(options: &Options, capture: &mut Source) -> Result<(Survey, Ending)> {
     Ok((surveyor.finish(reader.dropped()), ending))
 }
 
-/// A replay whose algorithm is still to be resolved from its name.
-struct Replay<'a> {
-    options: &'a Options,
-    capture: &'a mut Source,
-    progress: &'a mut dyn FnMut(u64),
-}
-
 /// Arguments for playing a capture.
 struct Playing {
     nic_filter: NicFilter,
@@ -204,57 +231,13 @@ struct Playing {
     rest: u64,
 }
 
-impl registry::Visitor for Replay<'_> {
-    type Output = Result<Report>;
-
-    fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
-        let Self { options, capture, progress } = self;
-        let chosen = ResolvedSettings::of::<A, N>(&options.request)?;
-        let boot = boot(&chosen);
-        let (full, few) = (native::<A, N>, small::<A, N>);
-        let make = |make: fn(_, &_, &_) -> _| make(chosen.link, &chosen.rp, &chosen.np);
-        let machine = match &options.core {
-            Some(on_core) => Machine::named(&on_core.name)?.map(|machine| (on_core, machine)),
-            None => None,
-        };
-        let (survey, ending) = survey(options, capture)?;
-        let playing = Playing {
-            nic_filter: NicFilter { only: options.only.clone(), limit: MAX_NATIVE, strict: false },
-            survey: Rc::new(survey),
-            line_rate: chosen.link.line_rate,
-            shim_port: options.shim_port,
-            ignores_icrc: options.reading.ignores_icrc,
-            rest: 2 * chosen.rp.longest_time().max(chosen.np.longest_time()),
-        };
-        // Counters of an unused NIC, so that every report has every counter, even if the capture shows no NIC.
-        let unused = make(full)?.counters();
-        let mut findings = Vec::new();
-        let (outcome, core, image) = match machine {
-            Some((on_core, machine)) => {
-                let make = || make(if machine.small { few } else { full });
-                emulate(options, on_core, &machine, &make, &boot, playing, capture, progress)?
-            }
-            None => run(options, A::NAME, &|| make(full), &boot, playing, capture, progress, &mut findings)?,
-        };
-        let is_small = machine.is_some_and(|(_, machine)| machine.small);
-        let native = size(if is_small { Nic::<A, N, Small>::INFO } else { Nic::<A, N, Full>::INFO });
-        let ending = match (ending, outcome.1) {
-            (Ending::Whole, Some(signal)) => Ending::Interrupted(signal),
-            (ending, _) => ending,
-        };
-        let mut report = report::<A, N>(options, &chosen, &outcome.0, Sizes { native, image }, core, ending, &unused);
-        report.findings.append(&mut findings);
-        Ok(report)
-    }
-}
-
 /// Replays a capture to the NICs that `make` makes, and to the firmware beside them if [`Options::core`] is set. Adds a finding
 /// for what the wave leaves out.
 #[expect(clippy::too_many_arguments, reason = "what a replay needs, each a thing of its own")]
 fn run(
     options: &Options,
     algorithm: &str,
-    make: &dyn Fn() -> Result<Box<dyn Native>>,
+    make: &dyn Fn() -> Result<Native>,
     boot: &BootSettings,
     playing: Playing,
     capture: &mut Source,
@@ -383,9 +366,8 @@ fn write_wave<'a>(
         let Some(&address) = outcome.addresses.get(usize::from(number)) else { continue };
         let Some(recorder) = board.core_mut().take_recorder() else { continue };
         if recorder.left_out() > 0 {
-            let left_out = recorder.left_out();
-            let finding =
-                format!("the wave leaves out {left_out} QPs of {address}, which were paced after {SLOTS} others");
+            let qps = recorder.left_out();
+            let finding = format!("the wave leaves out {qps} QPs of {address}, which were paced after {SLOTS} others");
             comments.push(finding.clone());
             findings.push(finding);
         }
@@ -415,7 +397,7 @@ fn emulate(
     options: &Options,
     on_core: &OnCore,
     machine: &Machine,
-    make: &dyn Fn() -> Result<Box<dyn Native>>,
+    make: &dyn Fn() -> Result<Native>,
     boot: &BootSettings,
     playing: Playing,
     capture: &mut Source,
@@ -537,17 +519,19 @@ fn play_all<D: Device, F: FnMut(IpAddr) -> Result<D>>(
     Ok(interrupted)
 }
 
-fn report<A: ReactionPoint, N: NotificationPoint>(
+#[expect(clippy::too_many_arguments, reason = "what a report is made of, each a thing of its own")]
+fn report(
+    algorithm: &dyn Algorithm,
     options: &Options,
     chosen: &ResolvedSettings,
     outcome: &Outcome,
     sizes: Sizes,
     core: Option<report::Core>,
     ending: Ending,
-    unused: &Counters,
+    unused: &NicCounters,
 ) -> Report {
-    let algorithm = Algorithm {
-        name: A::NAME,
+    let description = report::Algorithm {
+        name: algorithm.name(),
         preset: chosen.rp_preset,
         np_preset: chosen.np_preset,
         rp: chosen.rp.shown(),
@@ -556,7 +540,7 @@ fn report<A: ReactionPoint, N: NotificationPoint>(
     };
     let Request { line_rate, mtu, base_rtt, .. } = options.request;
     let port = report::Port { line_rate_gbps: line_rate, mtu_bytes: mtu, base_rtt_us: base_rtt };
-    let mut signals = report::Signals::new(A::SIGNALS, outcome.signals);
+    let mut signals = report::Signals::new(algorithm.signals(), outcome.signals);
     let frames = &outcome.frames;
     if signals.no_decisions.is_some()
         && frames.dropped.contains_key("icrc")
@@ -564,6 +548,6 @@ fn report<A: ReactionPoint, N: NotificationPoint>(
     {
         signals.no_decisions = Some("no RoCE frame has a right ICRC".to_owned());
     }
-    let tables = [A::TRANSITIONS, N::TRANSITIONS];
-    Report::new(outcome, algorithm, port, signals, tables, unused, sizes, core, ending)
+    let tables = algorithm.transitions();
+    Report::new(outcome, description, port, signals, tables, unused, sizes, core, ending)
 }

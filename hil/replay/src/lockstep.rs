@@ -1,21 +1,22 @@
 //! Runs library and image side by side in lockstep: the clock stands still while the image works.
 
-use super::device::{Actions, Arrival, Counters, Device, Difference};
+use super::device::{Decisions, Device, Difference};
+use super::event::NicEvent;
 use super::native::Native;
 use anyhow::Result;
 use cc_core::Rate;
 use cc_core::table::Handle;
+use hil_algorithms::NicCounters;
 use hil_cores::board::{Action, Board};
 use hil_cores::interrupts::{InterruptSweep, Interrupts};
 use hil_cores::observed_core::CoreObserver;
 use hil_cores::probe::Span;
-use programs::descriptor::Descriptor;
 use programs::{LogKind, NO_FLOW};
 use std::iter;
 
 /// A NIC that runs twice: natively and on a core.
 pub struct Lockstep<C> {
-    native: Box<dyn Native>,
+    native: Native,
     board: Board<C>,
     /// A board whose image does not inline the machine's `on`.
     outlined_on: Option<Board<C>>,
@@ -29,7 +30,8 @@ impl<C: CoreObserver> Lockstep<C> {
     /// The initial state: a NIC that has handled nothing, a board whose image waits for its first event, and optionally a
     /// second board, whose image does not inline the machine's `on`. The second is compared too, and measures the cycles of
     /// `on`.
-    pub fn new(native: Box<dyn Native>, board: Board<C>, outlined_on: Option<Board<C>>) -> Self {
+    pub fn new(native: Native, board: Board<C>, outlined_on: Option<Board<C>>) -> Self {
+        let native = native.recorded();
         Self { native, board, outlined_on, events: 0, difference: None, identical: true, interrupt_sweep: None }
     }
 
@@ -101,31 +103,29 @@ impl<C: CoreObserver> Device for Lockstep<C> {
         self.native.next_wake()
     }
 
-    fn wake(&mut self, actions: &mut Actions) -> Result<()> {
-        let (now, before) = (self.native.next_wake(), actions.len());
-        self.native.wake(actions)?;
-        self.compare(now, actions.get(before..).unwrap_or_default(), Board::wake)
+    fn wake(&mut self, decisions: &mut Decisions) -> Result<()> {
+        let now = self.native.next_wake();
+        self.native.wake(decisions)?;
+        let ours = self.native.take_record();
+        self.compare(now, &ours, Board::wake)
     }
 
-    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()> {
-        let before = actions.len();
-        self.native.deliver(descriptor, arrival, actions)?;
-        let bytes: &[u8] = arrival.map_or(&[], |arrival| arrival.bytes);
-        if let (Some(interrupt_sweep), Some(kind)) =
-            (&mut self.interrupt_sweep, logged(actions.get(before..).unwrap_or_default()))
-        {
-            interrupt_sweep.event(&self.board, kind, descriptor, bytes)?;
+    fn deliver(&mut self, now: u64, event: &NicEvent<'_>, decisions: &mut Decisions) -> Result<Option<Handle>> {
+        let opened = self.native.deliver(now, event, decisions)?;
+        let ours = self.native.take_record();
+        let (descriptor, bytes) = (event.descriptor(now), event.frame());
+        if let (Some(interrupt_sweep), Some(kind)) = (&mut self.interrupt_sweep, logged(&ours)) {
+            interrupt_sweep.event(&self.board, kind, &descriptor, bytes)?;
         }
-        self.compare(descriptor.now(), actions.get(before..).unwrap_or_default(), |board| {
-            board.deliver(descriptor, bytes)
-        })
+        self.compare(now, &ours, |board| board.deliver(&descriptor, bytes))?;
+        Ok(opened)
     }
 
     fn difference(&mut self) -> Option<Difference> {
         self.difference.take()
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> NicCounters {
         self.native.counters()
     }
 }

@@ -1,228 +1,197 @@
-//! A NIC that runs the library natively on the host, with the same NIC program as the firmware.
+//! A NIC that runs the library natively on the host, with the same NIC as the firmware.
 
-use super::device::{Actions, Arrival, Counters, Device, Rows};
+use super::device::{Decision, Decisions, Device};
+use super::event::NicEvent;
 use anyhow::{Result, anyhow};
-use cc_core::params::ParamError;
-use cc_core::wire::Parsed;
-use cc_core::{Bytes, Instant, Link, Nanos, Rate};
-use cc_np::NotificationPoint;
-use cc_rp::{RateLimiter, ReactionPoint, TraceValue};
-use hil_algorithms::settings::SettingsTable;
+use cc_core::table::Handle;
+use cc_core::wire::{FlowKey, NoCrc, Response, opcode};
+use cc_core::{Bytes, Instant, Nanos, Rate};
+use cc_np::NotSent;
+use cc_rp::TraceValue;
+use hil_algorithms::settings::ResolvedSettings;
+use hil_algorithms::{Algorithm, NicCounters, NicGroup, NicOutput, NicSize};
 use hil_capture::crc::HostCrc;
 use hil_cores::board::{Action, LogRecord, PacerStore};
-use programs::descriptor::Descriptor;
 use programs::layout::TX_FRAME_BYTES;
-use programs::{Full, Hardware, LogKind, NicProgram, Sizes, Small, TransmitRing};
+use programs::{LogKind, NO_FLOW};
 
-/// A NIC of any algorithm that runs natively.
-pub trait Native: Device {
-    /// Handles one wake at this time.
-    fn wake_at(&mut self, now: u64, actions: &mut Actions);
+/// The number of the only NIC of its group.
+const NIC: usize = 0;
 
-    /// Passes names and values of the state variables of the flow in a slot to `show`, see [`ReactionPoint::trace_values`].
-    fn explain(&self, slot: u16, show: &mut dyn FnMut(&'static str, f64));
-
-    /// Handles one descriptor at this time, without the wakes that become due by it.
-    fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions);
+/// A NIC that runs natively.
+pub struct Native {
+    nics: Box<dyn NicGroup>,
+    next_wake: u64,
+    record: Option<Vec<(u64, Action)>>,
 }
 
-/// A NIC of these machines that has handled nothing, at time zero.
-///
-/// # Errors
-/// The settings contradict each other or the port.
-pub fn native<A: ReactionPoint, N: NotificationPoint>(
-    link: Link,
-    rp: &SettingsTable,
-    np: &SettingsTable,
-) -> Result<Box<dyn Native>> {
-    let (rp, np) = typed::<A, N>(rp, np);
-    boxed(NicProgram::<A, N, Full>::new(Instant::from_nanos(0), link, &rp, &np))
-}
-
-/// As [`native`], with the table sizes of images for the smallest boards.
-///
-/// # Errors
-/// As for [`native`].
-pub fn small<A: ReactionPoint, N: NotificationPoint>(
-    link: Link,
-    rp: &SettingsTable,
-    np: &SettingsTable,
-) -> Result<Box<dyn Native>> {
-    let (rp, np) = typed::<A, N>(rp, np);
-    boxed(NicProgram::<A, N, Small>::new(Instant::from_nanos(0), link, &rp, &np))
-}
-
-fn typed<A: ReactionPoint, N: NotificationPoint>(rp: &SettingsTable, np: &SettingsTable) -> (A::Settings, N::Settings) {
-    (rp.typed(const { A::PRESETS[0].values }), np.typed(const { N::PRESETS[0].values }))
-}
-
-fn boxed<P: Program + 'static>(nic: Result<P, ParamError>) -> Result<Box<dyn Native>> {
-    let nic = nic.map_err(|error| anyhow!("{error}"))?;
-    let (rp, np) = P::ROWS;
-    let rows = Rows { rp: vec![0; rp], np: vec![0; np] };
-    Ok(Box::new(OfMachines { nic, rows, transmit: [0; TX_FRAME_BYTES] }))
-}
-
-/// A NIC program of any algorithm and size.
-trait Program {
-    /// Numbers of rows in the transition tables of reaction point and notification point.
-    const ROWS: (usize, usize);
-
-    fn timer(&mut self, now: Instant, hardware: &mut Recorder<'_>);
-
-    fn handle(
-        &mut self,
-        now: Instant,
-        descriptor: &Descriptor,
-        packet: Option<&Parsed<'_>>,
-        hardware: &mut Recorder<'_>,
-    );
-
-    fn next_wake(&self) -> Instant;
-
-    fn trace_values(&self, slot: u16, show: &mut dyn FnMut(TraceValue));
-
-    fn counters(&self, rows: &Rows) -> Counters;
-}
-
-impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Program for NicProgram<A, N, S> {
-    const ROWS: (usize, usize) = (A::TRANSITIONS.len(), N::TRANSITIONS.len());
-
-    fn timer(&mut self, now: Instant, hardware: &mut Recorder<'_>) {
-        self.timer(now, hardware);
+impl Native {
+    /// A NIC with these settings and tables of this size, whose clock shows zero.
+    ///
+    /// # Errors
+    /// The settings contradict each other or the port.
+    pub fn new(algorithm: &dyn Algorithm, settings: &ResolvedSettings, size: NicSize) -> Result<Self> {
+        let ResolvedSettings { rp, np, link, .. } = settings;
+        let mut nics = algorithm.nics(*link, [rp, np]).map_err(|error| anyhow!("{error}"))?;
+        let [flows, peers] = size.room();
+        let nic = nics.add(Instant::from_nanos(0), flows, peers);
+        nics.count_transitions(nic);
+        let next_wake = nics.next_wake(nic).nanos();
+        Ok(Self { nics, next_wake, record: None })
     }
 
-    fn handle(
-        &mut self,
-        now: Instant,
-        descriptor: &Descriptor,
-        packet: Option<&Parsed<'_>>,
-        hardware: &mut Recorder<'_>,
-    ) {
-        match packet {
-            Some(packet) => self.arrival(now, descriptor, packet, hardware),
-            None => self.handle(now, descriptor, &[], hardware),
-        }
+    /// Also records the actions of a board on which the firmware decides the same, whole frames included.
+    pub fn recorded(self) -> Self {
+        Self { record: Some(Vec::new()), ..self }
     }
 
-    fn next_wake(&self) -> Instant {
-        self.next_wake()
+    /// The actions recorded since the last call.
+    pub fn take_record(&mut self) -> Vec<(u64, Action)> {
+        self.record.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    fn trace_values(&self, slot: u16, show: &mut dyn FnMut(TraceValue)) {
-        self.nic().rp().trace_values(slot, show);
+    /// One wake, at this time.
+    pub fn wake_at(&mut self, now: u64, decisions: &mut Decisions) {
+        let (nics, mut output) = self.nic(now, decisions);
+        let due = nics.timer(NIC, Instant::from_nanos(now), &mut output);
+        output.log(LogKind::Wake, due.map_or(NO_FLOW, u32::from));
+        self.next_wake = self.nics.next_wake(NIC).nanos();
     }
 
-    fn counters(&self, rows: &Rows) -> Counters {
-        Counters {
-            rp: self.nic().rp().counters().named().to_vec(),
-            np: self.nic().np().counters().named().to_vec(),
-            rows: rows.clone(),
-        }
-    }
-}
-
-struct OfMachines<P> {
-    nic: P,
-    rows: Rows,
-    transmit: [u8; TX_FRAME_BYTES],
-}
-
-impl<P: Program> Native for OfMachines<P> {
-    fn wake_at(&mut self, now: u64, actions: &mut Actions) {
-        let mut hardware = Recorder { now, actions, rows: &mut self.rows, transmit: &mut self.transmit };
-        self.nic.timer(Instant::from_nanos(now), &mut hardware);
-    }
-
-    fn explain(&self, slot: u16, show: &mut dyn FnMut(&'static str, f64)) {
-        self.nic.trace_values(slot, &mut |TraceValue { name, bits, fraction_bits }| {
+    /// Passes names and values of the state variables of the flow in a slot to `show`, see
+    /// [`ReactionPoint::trace_values`](cc_rp::ReactionPoint::trace_values).
+    pub fn explain(&self, slot: u16, show: &mut dyn FnMut(&'static str, f64)) {
+        self.nics.explain(NIC, slot, &mut |TraceValue { name, bits, fraction_bits }| {
             show(name, f64::from(bits) / 2_f64.powi(fraction_bits as i32));
         });
     }
 
-    fn handle(&mut self, now: u64, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) {
-        let mut hardware = Recorder { now, actions, rows: &mut self.rows, transmit: &mut self.transmit };
-        let packet = arrival.map(|arrival| arrival.packet);
-        self.nic.handle(Instant::from_nanos(now), descriptor, packet, &mut hardware);
+    /// Handles an event at this time, without the wakes that it makes due. Returns the flow that it opened.
+    pub fn handle(&mut self, now: u64, event: &NicEvent<'_>, decisions: &mut Decisions) -> Option<Handle> {
+        let (nics, mut output) = self.nic(now, decisions);
+        let now = Instant::from_nanos(now);
+        let slot = |flow: Handle| u32::from(flow.index());
+        let mut opened = None;
+        let (kind, index) = match *event {
+            NicEvent::Packet { roce, ref meta, .. } => {
+                let (kind, flow) = nics.received(NIC, now, roce, meta, &mut output).logged();
+                (kind, flow.map_or(NO_FLOW, slot))
+            }
+            NicEvent::Pause { pfc, .. } => {
+                nics.pause(NIC, now, pfc);
+                (LogKind::Pause, NO_FLOW)
+            }
+            NicEvent::Sent { flow, psn, bytes } => {
+                nics.sent(NIC, now, flow, psn, bytes, &mut output);
+                (LogKind::Sent, slot(flow))
+            }
+            NicEvent::Open { priority } => {
+                opened = nics.open(NIC, now, priority, &mut output);
+                (LogKind::Open, opened.map_or(NO_FLOW, Handle::to_bits))
+            }
+            NicEvent::Bind { flow, local } => {
+                let bound = nics.bind(NIC, flow, local);
+                (LogKind::Bind, if bound.is_ok() { slot(flow) } else { NO_FLOW })
+            }
+            NicEvent::Close { flow } => {
+                nics.close(NIC, flow);
+                (LogKind::Close, slot(flow))
+            }
+            NicEvent::Connect { roce, remote, .. } => {
+                let learnt = nics.learn_sender(NIC, now, roce, remote);
+                (if learnt { LogKind::Connect } else { LogKind::Nothing }, NO_FLOW)
+            }
+            NicEvent::LearnRemote { roce, flow, .. } => {
+                if nics.learn_remote(NIC, flow, FlowKey::of_data(roce)) {
+                    (LogKind::Connect, slot(flow))
+                } else {
+                    (LogKind::Nothing, NO_FLOW)
+                }
+            }
+            NicEvent::Disconnect { local } => {
+                nics.forget(NIC, local);
+                (LogKind::Connect, NO_FLOW)
+            }
+        };
+        output.log(kind, index);
+        self.next_wake = self.nics.next_wake(NIC).nanos();
+        opened
     }
-}
 
-impl<P: Program> OfMachines<P> {
-    /// Wakes the program until nothing is due at `now`, as on the board, where the timer interrupt stays pending until then.
-    fn settle(&mut self, now: u64, actions: &mut Actions) {
-        while self.next_wake() <= now {
-            self.wake_at(now, actions);
+    /// The group with this NIC, and the output for what it decides and sends at this time.
+    fn nic<'a>(&'a mut self, now: u64, decisions: &'a mut Decisions) -> (&'a mut dyn NicGroup, Output<'a>) {
+        (&mut *self.nics, Output { now, decisions, record: self.record.as_mut() })
+    }
+
+    /// Wakes it until nothing is due at `now`: the firmware's timer line stays high as long.
+    fn settle(&mut self, now: u64, decisions: &mut Decisions) {
+        while self.next_wake <= now {
+            self.wake_at(now, decisions);
         }
     }
 }
 
-impl<P: Program> Device for OfMachines<P> {
+impl Device for Native {
+    #[inline]
     fn next_wake(&self) -> u64 {
-        self.nic.next_wake().nanos()
+        self.next_wake
     }
 
-    fn wake(&mut self, actions: &mut Actions) -> Result<()> {
-        self.settle(self.next_wake(), actions);
+    fn wake(&mut self, decisions: &mut Decisions) -> Result<()> {
+        self.settle(self.next_wake, decisions);
         Ok(())
     }
 
-    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()> {
-        self.handle(descriptor.now(), descriptor, arrival, actions);
-        self.settle(descriptor.now(), actions);
-        Ok(())
+    fn deliver(&mut self, now: u64, event: &NicEvent<'_>, decisions: &mut Decisions) -> Result<Option<Handle>> {
+        let opened = self.handle(now, event, decisions);
+        self.settle(now, decisions);
+        Ok(opened)
     }
 
-    fn counters(&self) -> Counters {
-        self.nic.counters(&self.rows)
+    fn counters(&self) -> NicCounters {
+        self.nics.counters(NIC)
     }
 }
 
-/// Hardware that records the calls of the NIC as actions.
-struct Recorder<'a> {
+/// The output of a NIC during one event.
+struct Output<'a> {
     now: u64,
-    actions: &'a mut Actions,
-    rows: &'a mut Rows,
-    transmit: &'a mut [u8],
+    decisions: &'a mut Decisions,
+    record: Option<&'a mut Vec<(u64, Action)>>,
 }
 
-impl RateLimiter for Recorder<'_> {
-    fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
-        let store = PacerStore { index: index.into(), rate: rate.to_bits(), window: window.get(), hold: hold.get() };
-        self.actions.push((self.now, Action::Pace(store)));
-    }
-
-    fn on_transition(&mut self, transition: impl FnOnce() -> usize) {
-        count(&mut self.rows.rp, transition());
+impl Output<'_> {
+    fn log(&mut self, kind: LogKind, index: u32) {
+        if let Some(record) = &mut self.record {
+            record.push((self.now, Action::Log(LogRecord { kind: kind as u32, now: self.now, index })));
+        }
     }
 }
 
-impl TransmitRing for Recorder<'_> {
-    fn transmit_buffer(&mut self) -> &mut [u8] {
-        self.transmit
+impl NicOutput for Output<'_> {
+    fn set(&mut self, slot: u16, rate: Rate, window: Bytes, hold: Nanos) {
+        let store = PacerStore { index: slot.into(), rate: rate.to_bits(), window: window.get(), hold: hold.get() };
+        self.decisions.push((self.now, Decision::Pace(store)));
+        if let Some(record) = &mut self.record {
+            record.push((self.now, Action::Pace(store)));
+        }
     }
 
-    fn transmit(&mut self, length: usize) {
-        let frame = self.transmit.get(..length).unwrap_or_default().to_vec();
-        self.actions.push((self.now, Action::Frame(frame)));
-    }
-
-    fn on_transition(&mut self, transition: impl FnOnce() -> usize) {
-        count(&mut self.rows.np, transition());
-    }
-}
-
-/// Counts an event in this row of a transition table.
-fn count(rows: &mut [u64], row: usize) {
-    if let Some(count) = rows.get_mut(row) {
-        *count += 1;
-    }
-}
-
-impl Hardware for Recorder<'_> {
-    type Crc = HostCrc;
-
-    fn log(&mut self, kind: LogKind, now: Instant, index: u32) {
-        let record = LogRecord { kind: kind as u32, now: now.nanos(), index };
-        self.actions.push((self.now, Action::Log(record)));
+    fn send(&mut self, frame: &Response<'_>) -> Result<(), NotSent> {
+        let mut buffer = [0; TX_FRAME_BYTES];
+        // Only a board's frames need an ICRC; a frame that is too long for the ring is not sent in either case.
+        let length = match &mut self.record {
+            Some(_) => frame.emit::<HostCrc>(&mut buffer),
+            None => frame.emit::<NoCrc>(&mut buffer),
+        };
+        let length = length.map_err(|_| NotSent::Full)?;
+        if let Some(record) = &mut self.record {
+            record.push((self.now, Action::Frame(buffer[..length].to_vec())));
+        }
+        if frame.bth().opcode == opcode::CNP {
+            let (to, qpn) = (frame.addresses().destination(), frame.bth().dest_qp.get());
+            self.decisions.push((self.now, Decision::Cnp { to, qpn }));
+        }
+        Ok(())
     }
 }

@@ -1,18 +1,20 @@
 //! Runs the image in real time: each frame arrives at its own cycle, and is lost if the receive ring is full. The library then
 //! handles the events of the image's log one by one, and its actions are compared with the image's.
 
-use super::device::{Actions, Arrival, Counters, Device, Difference};
+use super::device::{Decisions, Device, Difference};
+use super::event::NicEvent;
 use super::lockstep::first_difference;
 use super::native::Native;
 use anyhow::{Context, Result, ensure};
+use cc_core::CnpBodyKind;
+use cc_core::table::Handle;
+use cc_core::wire;
+use cc_core::wire::opcode::Class;
+use hil_algorithms::NicCounters;
 use hil_cores::board::{Action, Board, LogRecord};
 use hil_cores::observed_core::CoreObserver;
-
-use cc_core::CnpBodyKind;
-use cc_core::wire::opcode::Class;
-use cc_core::wire::{self, Parsed};
 use programs::LogKind;
-use programs::descriptor::{Descriptor, DescriptorKind};
+use programs::descriptor::Descriptor;
 use std::collections::VecDeque;
 
 /// Nanoseconds that the clock advances between two checks whether the image has caught up.
@@ -23,9 +25,9 @@ const TIMEOUT: u32 = 10_000;
 /// A NIC that runs on a core in real time.
 pub struct Paced<C> {
     /// Handles the events in the order of the image's log.
-    native: Box<dyn Native>,
+    native: Native,
     /// Handles the driver's commands at once, so that handles are known before the image has handled the commands.
-    driver: Box<dyn Native>,
+    driver: Native,
     board: Board<C>,
     waiting: VecDeque<Waiting>,
     /// The image's actions since its last log record.
@@ -41,17 +43,17 @@ pub struct Paced<C> {
 /// A descriptor in the ring.
 struct Waiting {
     descriptor: Descriptor,
-    frame: Option<Vec<u8>>,
+    frame: Vec<u8>,
     cnp_qpn: Option<u32>,
 }
 
 impl<C: CoreObserver> Paced<C> {
     /// Takes two NICs that have handled nothing, and a board whose image waits for its first event. Starts the clock at zero.
-    pub fn new(native: Box<dyn Native>, driver: Box<dyn Native>, mut board: Board<C>) -> Self {
+    pub fn new(native: Native, driver: Native, mut board: Board<C>) -> Self {
         board.start_clock(0);
         board.core_mut().event(0);
         Self {
-            native,
+            native: native.recorded(),
             driver,
             board,
             waiting: VecDeque::new(),
@@ -101,36 +103,32 @@ impl<C: CoreObserver> Paced<C> {
     }
 
     /// Runs the image until the clock shows `now`, and handles each event that it logs.
-    fn run_until(&mut self, now: u64, actions: &mut Actions) -> Result<()> {
+    fn run_until(&mut self, now: u64, decisions: &mut Decisions) -> Result<()> {
         for (cycle, action) in self.board.run_until(now)? {
             let log = if let Action::Log(record) = action { Some(record) } else { None };
             self.group.push((cycle, action));
             if let Some(record) = log {
-                self.follow(record, actions)?;
+                self.follow(record, decisions)?;
             }
         }
         Ok(())
     }
 
     /// Handles the event of a log record natively, and compares the actions with the image's.
-    fn follow(&mut self, record: LogRecord, actions: &mut Actions) -> Result<()> {
-        let before = actions.len();
+    fn follow(&mut self, record: LogRecord, decisions: &mut Decisions) -> Result<()> {
         if record.kind == LogKind::Wake as u32 {
-            self.native.wake_at(record.now, actions);
+            self.native.wake_at(record.now, decisions);
         } else {
             let waiting = self.waiting.pop_front().context("the image logged more descriptors than it was given")?;
             let Waiting { descriptor, frame, .. } = &waiting;
-            let packet = frame.as_ref().map(|frame| wire::parse(frame, descriptor.wire_bytes as usize));
-            let arrival = match (&packet, frame) {
-                (Some(Ok(packet)), Some(bytes)) => Some(Arrival { bytes, packet }),
-                _ => None,
-            };
-            self.native.handle(record.now, descriptor, arrival, actions);
+            let packet = wire::parse(frame, descriptor.wire_bytes as usize).ok();
+            let event = NicEvent::of(descriptor, frame, packet.as_ref());
+            self.native.handle(record.now, &event.context("an event that was delivered")?, decisions);
         }
         self.board.core_mut().decided(&self.group, &|slot, show| self.native.explain(slot, show));
         self.events += 1;
-        let ours = actions.get(before..).unwrap_or_default();
-        if let Some(difference) = first_difference(self.events, record.now, ours, &self.group, None)
+        let ours = self.native.take_record();
+        if let Some(difference) = first_difference(self.events, record.now, &ours, &self.group, None)
             && self.identical
         {
             self.identical = false;
@@ -155,66 +153,59 @@ impl<C: CoreObserver> Device for Paced<C> {
         u64::MAX
     }
 
-    fn wake(&mut self, _: &mut Actions) -> Result<()> {
+    fn wake(&mut self, _: &mut Decisions) -> Result<()> {
         Ok(())
     }
 
-    fn deliver(&mut self, descriptor: &Descriptor, arrival: Option<Arrival<'_>>, actions: &mut Actions) -> Result<()> {
-        self.run_until(descriptor.now(), actions)?;
-        let cnp_qpn = arrival.and_then(|arrival| match arrival.packet {
+    fn deliver(&mut self, now: u64, event: &NicEvent<'_>, decisions: &mut Decisions) -> Result<Option<Handle>> {
+        self.run_until(now, decisions)?;
+        let (descriptor, bytes) = (event.descriptor(now), event.frame());
+        let cnp_qpn = match event {
             // A CNP with an extended body is not coalesced, because bodies differ.
-            Parsed::Roce(roce) if roce.cnp() == Some(CnpBodyKind::Standard) => Some(roce.bth.dest_qp.get()),
+            NicEvent::Packet { roce, .. } if roce.cnp() == Some(CnpBodyKind::Standard) => Some(roce.bth.dest_qp.get()),
             _ => None,
-        });
+        };
         if let Some((place, waiting)) = cnp_qpn.and_then(|qpn| self.joinable(qpn)) {
             self.board.coalesce(place);
             if let Some(waiting) = self.waiting.get_mut(waiting) {
                 waiting.descriptor.coalesced += 1;
             }
             self.coalesced += 1;
-            return Ok(());
+            return Ok(None);
         }
-        let bytes = arrival.map_or(&[][..], |arrival| arrival.bytes);
-        let order = descriptor.kind != DescriptorKind::Frame as u8 && descriptor.kind != DescriptorKind::Sent as u8;
-        let mut pushed = self.board.push(descriptor, bytes);
+        let mut pushed = self.board.push(&descriptor, bytes);
         let mut steps = 0;
-        while !pushed && order {
+        while !pushed && event.is_command() {
             // The driver waits until the ring has room; frames from the wire are lost.
             ensure!(steps < TIMEOUT, "the image has not emptied its receive ring within 1 s");
             steps += 1;
-            self.run_until(self.board.now() + TIMEOUT_STEP, actions)?;
-            pushed = self.board.push(descriptor, bytes);
+            self.run_until(self.board.now() + TIMEOUT_STEP, decisions)?;
+            pushed = self.board.push(&descriptor, bytes);
         }
-        if order {
-            // The replayer gets the log record with the handle now, and the other actions when the image has handled the
-            // descriptor.
-            let mut orders = Actions::new();
-            self.driver.handle(descriptor.now(), descriptor, arrival, &mut orders);
-            actions.extend(orders.into_iter().filter(|(_, action)| matches!(action, Action::Log(_))));
+        let mut opened = None;
+        if event.is_command() {
+            // The replayer gets the handle now, and the decisions when the image has handled the descriptor.
+            opened = self.driver.handle(now, event, &mut Decisions::new());
         }
         if pushed {
-            let frame = arrival.map(|arrival| arrival.bytes.to_vec());
-            self.waiting.push_back(Waiting { descriptor: *descriptor, frame, cnp_qpn });
+            self.waiting.push_back(Waiting { descriptor, frame: bytes.to_vec(), cnp_qpn });
         } else {
             self.overflows += 1;
-            let is_cnp = arrival.is_some_and(|arrival| match arrival.packet {
-                Parsed::Roce(roce) => roce.info.class() == Class::Cnp,
-                _ => false,
-            });
+            let is_cnp = matches!(event, NicEvent::Packet { roce, .. } if roce.info.class() == Class::Cnp);
             self.lost_cnps += u64::from(is_cnp);
         }
-        Ok(())
+        Ok(opened)
     }
 
-    fn finish(&mut self, now: u64, actions: &mut Actions) -> Result<()> {
-        self.run_until(now, actions)?;
+    fn finish(&mut self, now: u64, decisions: &mut Decisions) -> Result<()> {
+        self.run_until(now, decisions)?;
         for _ in 0..TIMEOUT {
             if self.board.backlog() == 0 {
                 // The image logs each event that it has handled, so nothing may be left over.
                 self.identical &= self.group.is_empty() && self.waiting.is_empty();
                 return Ok(());
             }
-            self.run_until(self.board.now() + TIMEOUT_STEP, actions)?;
+            self.run_until(self.board.now() + TIMEOUT_STEP, decisions)?;
         }
         ensure!(self.board.backlog() == 0, "the image has not emptied its receive ring within 1 s");
         Ok(())
@@ -224,7 +215,7 @@ impl<C: CoreObserver> Device for Paced<C> {
         self.difference.take()
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> NicCounters {
         self.native.counters()
     }
 }

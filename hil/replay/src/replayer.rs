@@ -1,15 +1,16 @@
-//! The replayer: turns the frames of a capture into descriptors for the NICs that it shows.
+//! The replayer: turns the frames of a capture into events of the NICs that it shows.
 //!
 //! Open loop: our decisions do not change the frames of the capture. A data frame was sent by the NIC at its source address and
-//! arrived at the NIC at its destination address; each of the two receives a descriptor for its side, in the order and at the
-//! times of the capture. Between descriptors a NIC is woken at its `next_wake`; at equal times the wake comes first. NICs
+//! arrived at the NIC at its destination address; each of the two receives an event for its side, in the order and at the
+//! times of the capture. Between events a NIC is woken at its `next_wake`; at equal times the wake comes first. NICs
 //! affect each other only through the capture, so the time of each NIC advances separately. When a NIC has been at rest for a
-//! while, its clock stands still until its next descriptor, so that long idle times cost nothing.
+//! while, its clock stands still until its next event, so that long idle times cost nothing.
 
 use super::cnps::{Cnps, Route};
 use super::decode::{Buffers, Checksum, Content, Frame, checksum, decode};
-use super::device::{Actions, Arrival, Counters, Device, Difference};
+use super::device::{Decision, Decisions, Device, Difference};
 use super::distribution::Distribution;
+use super::event::{NicEvent, RxFrame};
 use super::fast::FastMap;
 use super::flows::{Acknowledged, Address, DriverCommand, Flow, Flows, Slot};
 use super::losses::Losses;
@@ -22,14 +23,13 @@ use cc_core::table::Handle;
 use cc_core::wire::cm::{self, Message};
 use cc_core::wire::opcode::{Class, Transport};
 use cc_core::wire::pfc::{self, Pfc};
-use cc_core::wire::{self, Icrc, Parsed, Roce, Shims, Syndrome, Version, shim};
-use cc_core::{CnpBodyKind, Ecn, Mark, Rate};
+use cc_core::wire::{Icrc, Parsed, Roce, Shims, Syndrome, Version, shim};
+use cc_core::{Bytes, CnpBodyKind, Ecn, Instant, Mark, Nanos, Qpn, Rate};
 use cc_rp::Signals;
+use hil_algorithms::{NicCounters, RxFields};
 use hil_capture::crc::HostCrc;
 use hil_capture::{Direction, Record};
-use hil_cores::board::{Action, PacerStore};
-use programs::descriptor::{Descriptor, DescriptorKind};
-use programs::{LogKind, NO_FLOW};
+use hil_cores::board::PacerStore;
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::net::IpAddr;
@@ -156,7 +156,7 @@ pub struct Outcome {
     /// The address of each address number.
     pub addresses: Vec<IpAddr>,
     /// The NICs replayed, with their counters.
-    pub nics: Vec<(Address, Counters)>,
+    pub nics: Vec<(Address, NicCounters)>,
     /// For each address, the network that it belongs to; 0 where the address alone identifies the host.
     pub networks: Vec<u32>,
     /// Priorities of NICs that were paused.
@@ -306,8 +306,7 @@ pub struct Replayer<D, F> {
     /// For each clock of the capture, the time stamp that is time 0 of the replay.
     bases: Vec<((u32, Direction), u64)>,
     now: u64,
-    opened: Option<u32>,
-    actions: Actions,
+    decisions: Decisions,
 }
 
 impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
@@ -348,8 +347,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             asked: BTreeMap::new(),
             bases: Vec::new(),
             now: 0,
-            opened: None,
-            actions: Actions::new(),
+            decisions: Decisions::new(),
         }
     }
 
@@ -391,9 +389,9 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
 
     fn decoded(&mut self, frame: &Frame<'_>, now: u64) -> Result<()> {
         match &frame.content {
-            Content::Packet(packet @ Parsed::Roce(roce), fault) => self.roce(frame, packet, roce, *fault, now),
-            Content::Packet(packet @ Parsed::Pfc(pfc), _) => self.pfc(&frame.record, packet, pfc, now, false),
-            Content::Pause(packet @ Parsed::Pfc(pfc)) => self.pfc(&frame.record, packet, pfc, now, true),
+            Content::Packet(Parsed::Roce(roce), fault) => self.roce(frame, roce, *fault, now),
+            Content::Packet(Parsed::Pfc(pfc), _) => self.pfc(&frame.record, pfc, now, false),
+            Content::Pause(Parsed::Pfc(pfc)) => self.pfc(&frame.record, pfc, now, true),
             Content::Packet(Parsed::NotRoce(foreign), _) => {
                 *self.frames.other.entry(foreign.kind().name()).or_default() += 1;
                 Ok(())
@@ -423,7 +421,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         for number in 0..self.nic_instances.len() {
             self.advance_nic(number, self.now)?;
             let Some(nic_instance) = self.nic_instances.get_mut(number) else { break };
-            nic_instance.device.finish(self.now - nic_instance.skipped, &mut self.actions)?;
+            nic_instance.device.finish(self.now - nic_instance.skipped, &mut self.decisions)?;
             self.record(number);
         }
         let counted = self.opcodes.iter().enumerate().filter(|&(_, &count)| count > 0);
@@ -516,14 +514,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         self.now
     }
 
-    fn roce(
-        &mut self,
-        frame: &Frame<'_>,
-        packet: &Parsed<'_>,
-        roce: &Roce<'_>,
-        fault: Option<&'static str>,
-        now: u64,
-    ) -> Result<()> {
+    fn roce(&mut self, frame: &Frame<'_>, roce: &Roce<'_>, fault: Option<&'static str>, now: u64) -> Result<()> {
         let record = &frame.record;
         match roce.version() {
             Version::V1 => self.frames.rocev1 += 1,
@@ -588,7 +579,8 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         paths.packets += 1;
 
         let qpn = roce.bth.dest_qp.get();
-        let mut descriptor = arrived(record, now);
+        let rx_frame = rx_frame(record);
+        let mut meta = RxFields::at(Instant::from_nanos(now));
         match class {
             _ if roce.bth.dest_qp == cm::QP => {
                 if let Some(message) = Message::parse(roce) {
@@ -613,13 +605,12 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                 };
                 self.run_driver_commands(now)?;
                 if let Some(flow) = flow {
-                    let arrival = Arrival { bytes: record.bytes, packet };
-                    self.sent(source, flow, roce, record, arrival, now)?;
+                    self.sent(source, flow, roce, record, now)?;
                     if frame.is_trimmed {
                         // A trimmed packet is lost: the receiver gets its headers only, so nothing arrives.
                         return Ok(());
                     }
-                    self.arrives(target, flow, roce, &mut descriptor, arrival)?;
+                    self.arrives(target, flow, roce, rx_frame, &mut meta, now)?;
                 }
             }
             Class::ReadRequest | Class::Atomic => {
@@ -635,8 +626,8 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                     return Ok(());
                 }
                 let Acknowledged { bytes, rtt } = self.acknowledged(flow.map(|(flow, _)| flow), roce, now);
-                descriptor.acked = u32::try_from(bytes).unwrap_or(u32::MAX);
-                descriptor.rtt = rtt.and_then(|rtt| u32::try_from(rtt).ok()).unwrap_or(Descriptor::UNKNOWN_RTT);
+                meta.acked = Bytes::new(u32::try_from(bytes).unwrap_or(u32::MAX));
+                meta.rtt = rtt.and_then(|rtt| u32::try_from(rtt).ok()).filter(|&rtt| rtt < u32::MAX).map(Nanos::new);
             }
             // Only CNPs of receivers are compared. A switch's CNP has the receiver's address, but its NIC did not send it.
             Class::Cnp if !is_from_switch(roce) => {
@@ -664,20 +655,13 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         }
 
         let Some(nic_instance) = self.nic_instance(target) else { return Ok(()) };
-        self.signals = self.signals.with(signals(roce, &descriptor));
-        self.deliver(nic_instance, &descriptor, Some(Arrival { bytes: record.bytes, packet }))
+        self.signals = self.signals.with(signals(roce, meta.rtt));
+        self.deliver(nic_instance, now, NicEvent::Packet { roce, frame: rx_frame, meta })?;
+        Ok(())
     }
 
     /// Handles a data packet at its sender: the NIC at `source` transmitted it.
-    fn sent(
-        &mut self,
-        source: Address,
-        number: usize,
-        roce: &Roce<'_>,
-        record: &Record<'_>,
-        frame: Arrival<'_>,
-        now: u64,
-    ) -> Result<()> {
+    fn sent(&mut self, source: Address, number: usize, roce: &Roce<'_>, record: &Record<'_>, now: u64) -> Result<()> {
         let transport = Transport::of(roce.bth.opcode);
         if is_acknowledged(roce) {
             self.flows.sent(number, roce.bth.psn, roce.wire_len, now);
@@ -705,16 +689,11 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         let opened = slot == Slot::Unopened;
         let slot = if opened { self.open(nic_instance, number, priority, now)? } else { slot };
         let Slot::Open { handle, .. } = slot else { return Ok(()) };
+        let flow = Handle::from_bits(handle);
         if opened && roce.deth().is_none() {
-            let shown = arrived(record, now);
-            let destination = Descriptor { kind: DescriptorKind::LearnRemote as u8, handle, ..shown };
-            self.deliver(nic_instance, &destination, Some(frame))?;
+            self.deliver(nic_instance, now, NicEvent::LearnRemote { roce, frame: rx_frame(record), flow })?;
         }
-        let mut descriptor = Descriptor::at(DescriptorKind::Sent, now);
-        descriptor.handle = handle;
-        descriptor.psn = roce.bth.psn.get();
-        descriptor.wire_bytes = roce.wire_len.get();
-        self.deliver(nic_instance, &descriptor, None)?;
+        self.deliver(nic_instance, now, NicEvent::Sent { flow, psn: roce.bth.psn, bytes: roce.wire_len })?;
         if let Some(&Flow { slot: Slot::Open { window, .. }, .. }) = self.flows.get(number) {
             self.window_exceeded += u64::from(self.flows.in_flight(number) > u64::from(window));
         }
@@ -728,37 +707,29 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         target: Address,
         number: usize,
         roce: &Roce<'_>,
-        descriptor: &mut Descriptor,
-        arrival: Arrival<'_>,
+        frame: RxFrame<'_>,
+        meta: &mut RxFields,
+        now: u64,
     ) -> Result<()> {
         let Some(flow) = self.flows.get_mut(number) else { return Ok(()) };
         flow.marked += u64::from(roce.ecn == Ecn::Ce && roce.version() == Version::V2);
         if is_acknowledged(roce) {
             flow.messages += u32::from(roce.info.last());
-            descriptor.msn = flow.messages & 0x00ff_ffff;
+            meta.msn = Some(flow.messages & 0x00ff_ffff);
         }
         let (Some(remote), Some(_)) = (flow.local, flow.target) else { return Ok(()) };
-        descriptor.qpn = remote;
+        meta.remote = Some(Qpn::new(remote));
         let known = flow.connected.replace(remote);
         if let Some(nic_instance) = self.nic_instance(target).filter(|_| known != Some(remote)) {
-            let connect = Descriptor { kind: DescriptorKind::Connect as u8, ..*descriptor };
-            self.deliver(nic_instance, &connect, Some(arrival))?;
+            self.deliver(nic_instance, now, NicEvent::Connect { roce, frame, remote: Qpn::new(remote) })?;
         }
         Ok(())
     }
 
     fn open(&mut self, nic_instance: usize, number: usize, priority: u8, now: u64) -> Result<Slot> {
-        let mut descriptor = Descriptor::at(DescriptorKind::Open, now);
-        let Some(flow) = self.flows.get(number) else { return Ok(Slot::Refused) };
-        let local = flow.local;
-        descriptor.handle = priority.into();
-        if flow.target.is_some() {
-            descriptor.qpn = flow.qpn;
-        }
-        self.opened = None;
-        self.deliver(nic_instance, &descriptor, None)?;
-        let slot = match self.opened.take() {
-            Some(handle) => Slot::Open { handle, window: u32::MAX },
+        let Some(&Flow { local, .. }) = self.flows.get(number) else { return Ok(Slot::Refused) };
+        let slot = match self.deliver(nic_instance, now, NicEvent::Open { priority })? {
+            Some(handle) => Slot::Open { handle: handle.to_bits(), window: u32::MAX },
             None => Slot::Refused,
         };
         let keep_series = self.series < MAX_SERIES;
@@ -785,8 +756,9 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
     }
 
     fn bind(&mut self, nic_instance: usize, handle: u32, qpn: u32, now: u64) -> Result<()> {
-        let descriptor = Descriptor { handle, qpn, ..Descriptor::at(DescriptorKind::Bind, now) };
-        self.deliver(nic_instance, &descriptor, None)
+        let event = NicEvent::Bind { flow: Handle::from_bits(handle), local: Qpn::new(qpn) };
+        self.deliver(nic_instance, now, event)?;
+        Ok(())
     }
 
     /// Runs the driver commands that are due after a flow was bound, closed or disconnected.
@@ -803,13 +775,14 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                 }
                 DriverCommand::Close { flow: number, handle } => {
                     let nic_instance = self.flows.get(number).and_then(|flow| self.nic_instance(flow.source));
-                    let descriptor = Descriptor { handle, ..Descriptor::at(DescriptorKind::Close, now) };
-                    nic_instance.map_or(Ok(()), |nic_instance| self.deliver(nic_instance, &descriptor, None))?;
+                    if let Some(nic_instance) = nic_instance {
+                        self.deliver(nic_instance, now, NicEvent::Close { flow: Handle::from_bits(handle) })?;
+                    }
                 }
                 DriverCommand::Disconnect { at, qpn } => {
-                    let descriptor = Descriptor { qpn, ..Descriptor::at(DescriptorKind::Disconnect, now) };
-                    self.nic_instance(at)
-                        .map_or(Ok(()), |nic_instance| self.deliver(nic_instance, &descriptor, None))?;
+                    if let Some(nic_instance) = self.nic_instance(at) {
+                        self.deliver(nic_instance, now, NicEvent::Disconnect { local: Qpn::new(qpn) })?;
+                    }
                 }
             }
         }
@@ -847,7 +820,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
     /// If the capture gives the frame's direction, inbound, this is the host at the interface. Otherwise it is the one NIC
     /// whose frames go to the Ethernet address that the pause comes from (a router, or a NIC connected back to back), or the
     /// only NIC that is replayed.
-    fn pfc(&mut self, record: &Record<'_>, packet: &Parsed<'_>, pfc: &Pfc, now: u64, is_link: bool) -> Result<()> {
+    fn pfc(&mut self, record: &Record<'_>, pfc: &Pfc, now: u64, is_link: bool) -> Result<()> {
         self.frames.pfc += 1;
         let mac = |at: usize| record.bytes.get(at..at + 6).and_then(|bytes| bytes.first_chunk::<6>().copied());
         if !is_link && mac(0) != Some(pfc::DESTINATION.octets()) {
@@ -869,12 +842,12 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         let from_own: Vec<usize> = (0..self.nic_instances.len())
             .filter(|&nic_instance| hop.is_some() && self.nic_instances[nic_instance].own == hop)
             .collect();
-        let asking = match (record.direction, local.as_slice(), from_own.as_slice()) {
+        let sender = match (record.direction, local.as_slice(), from_own.as_slice()) {
             (Direction::Outbound, &[one], _) | (Direction::Outbound, _, &[one]) => Some((one, true)),
             (Direction::Unknown, _, &[one]) => Some((one, false)),
             _ => None,
         };
-        if let Some((nic_instance, is_certain)) = asking {
+        if let Some((nic_instance, is_certain)) = sender {
             let quantum = pfc::Quantum::at(Rate::from_bits(speed));
             let address = self.nic_instances[nic_instance].address;
             for priority in 0..8 {
@@ -899,32 +872,35 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                 }
             }
         };
-        if paused.is_empty() && asking.is_none_or(|(_, is_certain)| !is_certain) {
+        if paused.is_empty() && sender.is_none_or(|(_, is_certain)| !is_certain) {
             self.frames.pfc_unattributed += 1;
         }
         for nic_instance in paused {
             self.nic_instances[nic_instance].pauses.obey(now, pfc, Rate::from_bits(speed));
-            self.deliver(nic_instance, &arrived(record, now), Some(Arrival { bytes: record.bytes, packet }))?;
+            self.deliver(nic_instance, now, NicEvent::Pause { pfc, frame: rx_frame(record) })?;
         }
         Ok(())
     }
 
-    /// Passes a descriptor to a NIC; its time is converted from the capture's clock to the NIC's own.
-    fn deliver(&mut self, nic_instance: usize, descriptor: &Descriptor, arrival: Option<Arrival<'_>>) -> Result<()> {
-        self.advance_nic(nic_instance, descriptor.now())?;
+    /// Passes an event to a NIC; its time is converted from the capture's clock to the NIC's own. Returns the flow that the NIC
+    /// opened.
+    fn deliver(&mut self, nic_instance: usize, now: u64, mut event: NicEvent<'_>) -> Result<Option<Handle>> {
+        self.advance_nic(nic_instance, now)?;
         let Some(NicInstance { device, skipped, busy, .. }) = self.nic_instances.get_mut(nic_instance) else {
-            return Ok(());
+            return Ok(None);
         };
-        let now = descriptor.now() - *skipped;
+        let now = now - *skipped;
         *busy = now;
-        let descriptor = Descriptor { now_lo: now as u32, now_hi: (now >> 32) as u32, ..*descriptor };
-        device.deliver(&descriptor, arrival, &mut self.actions)?;
+        if let NicEvent::Packet { meta, .. } = &mut event {
+            meta.arrived = Instant::from_nanos(now);
+        }
+        let opened = device.deliver(now, &event, &mut self.decisions)?;
         self.record(nic_instance);
-        Ok(())
+        Ok(opened)
     }
 
     /// Delivers the wakes that are due at or before time `now` of the capture. A NIC at rest gets them for `rest` nanoseconds
-    /// only: after that nothing changes any more, so its clock stands still until its next descriptor.
+    /// only: after that nothing changes any more, so its clock stands still until its next event.
     fn advance_nic(&mut self, nic_instance: usize, now: u64) -> Result<()> {
         loop {
             let Some(NicInstance { device, skipped, busy, .. }) = self.nic_instances.get_mut(nic_instance) else {
@@ -939,19 +915,19 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                 *skipped += until - rests_from;
                 return Ok(());
             }
-            device.wake(&mut self.actions)?;
+            device.wake(&mut self.decisions)?;
             self.record(nic_instance);
         }
     }
 
-    /// Records the actions of a NIC for its last descriptor or wake.
+    /// Records the decisions of a NIC for its last event or wake.
     fn record(&mut self, number: usize) {
-        let mut actions = mem::take(&mut self.actions);
+        let mut decisions = mem::take(&mut self.decisions);
         let nic_instance = &mut self.nic_instances[number];
-        for (own, action) in actions.drain(..) {
+        for (own, decision) in decisions.drain(..) {
             let now = own + nic_instance.skipped;
-            match action {
-                Action::Pace(PacerStore { index, rate, window, hold }) => {
+            match decision {
+                Decision::Pace(PacerStore { index, rate, window, hold }) => {
                     let slot = index as usize;
                     nic_instance.paced.resize(nic_instance.paced.len().max(slot + 1), (0, 0, 0));
                     if mem::replace(&mut nic_instance.paced[slot], (rate, window, hold)) != (rate, window, hold) {
@@ -968,31 +944,16 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                         *current = window;
                     }
                 }
-                Action::Log(record) => {
-                    if record.kind == LogKind::Open as u32 {
-                        self.opened = Some(record.index).filter(|&index| index != NO_FLOW);
-                    }
-                }
-                Action::Frame(bytes) => {
+                Decision::Cnp { to, qpn } => {
                     nic_instance.busy = nic_instance.busy.max(own);
-                    if let Ok(Parsed::Roce(roce)) = wire::parse(&bytes, bytes.len())
-                        && roce.info.class() == Class::Cnp
-                        && let Some(to) = known(
-                            &self.survey,
-                            &self.numbers,
-                            &self.shared,
-                            roce.addresses().destination(),
-                            self.networks.get(usize::from(nic_instance.address)).copied().unwrap_or(0),
-                        )
-                    {
-                        self.cnps.ours(now, Route { from: nic_instance.address, to, qpn: roce.bth.dest_qp.get() });
+                    let network = self.networks.get(usize::from(nic_instance.address)).copied().unwrap_or(0);
+                    if let Some(to) = known(&self.survey, &self.numbers, &self.shared, to, network) {
+                        self.cnps.ours(now, Route { from: nic_instance.address, to, qpn });
                     }
                 }
-                // Only switch programs have stages.
-                Action::Stage(_) => {}
             }
         }
-        self.actions = actions;
+        self.decisions = decisions;
         if let Some(difference) = nic_instance.device.difference()
             && self.difference.is_none()
         {
@@ -1114,7 +1075,7 @@ fn priority(roce: &Roce<'_>) -> u8 {
 }
 
 /// The congestion signals in a frame that arrives at a sender.
-fn signals(roce: &Roce<'_>, descriptor: &Descriptor) -> Signals {
+fn signals(roce: &Roce<'_>, rtt: Option<Nanos>) -> Signals {
     let mut signals = Signals::NONE;
     let mut add = |present: bool, signal| signals = if present { signals.with(signal) } else { signals };
     match roce.info.class() {
@@ -1125,7 +1086,7 @@ fn signals(roce: &Roce<'_>, descriptor: &Descriptor) -> Signals {
             let marked = |mark| roce.echo() == mark || echo == Some(mark);
             add(marked(Mark::Congested) || marked(Mark::Undetermined), Signals::MARK);
             add(marked(Mark::Undetermined), Signals::UNDETERMINED);
-            add(time.is_some() || descriptor.rtt != Descriptor::UNKNOWN_RTT, Signals::DELAY);
+            add(time.is_some() || rtt.is_some(), Signals::DELAY);
             add(int.is_some_and(|int| int.hops() > 0), Signals::INT);
             add(rcc.is_some(), Signals::GRANT);
             add(mlcc_ack.is_some(), Signals::ADVISED_RATE);
@@ -1154,10 +1115,7 @@ fn key(address: IpAddr) -> u128 {
     }
 }
 
-fn arrived(record: &Record<'_>, now: u64) -> Descriptor {
-    let mut descriptor = Descriptor::at(DescriptorKind::Frame, now);
-    descriptor.flags = Descriptor::ICRC_CHECKED;
-    descriptor.captured = u16::try_from(record.bytes.len()).unwrap_or(u16::MAX);
-    descriptor.wire_bytes = record.original_len;
-    descriptor
+/// The frame of a record.
+fn rx_frame<'a>(record: &Record<'a>) -> RxFrame<'a> {
+    RxFrame { bytes: record.bytes, wire_len: record.original_len }
 }

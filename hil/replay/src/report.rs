@@ -1,7 +1,6 @@
 //! The report of a replay: its data, and its JSON form for scripts. `text.rs` prints it as text.
 
 use super::cnps::Comparison;
-use super::device::Counters;
 use super::distribution::{Distribution, Summary};
 use super::findings;
 use super::flows::{Address, Flow};
@@ -9,6 +8,7 @@ use super::losses::Losses;
 use super::replayer::{Outcome, Paused};
 use cc_core::Rate;
 use cc_core::wire::opcode::{self, Transport};
+use hil_algorithms::NicCounters;
 use hil_algorithms::settings::SettingValue;
 use hil_cores::interrupts::Interrupts;
 use hil_cores::probe::Span;
@@ -584,7 +584,7 @@ impl Report {
         link: Port,
         signals: Signals,
         tables: [&[&'static str]; 2],
-        unused: &Counters,
+        unused: &NicCounters,
         sizes: Sizes,
         mut core: Option<Core>,
         ending: Ending,
@@ -700,8 +700,8 @@ impl Report {
             notes: findings::notes(outcome),
             signals,
             coverage: Coverage {
-                rp: Rows::new(tables[0], outcome.nics.iter().map(|(_, counters)| counters.rows.rp.as_slice())),
-                np: Rows::new(tables[1], outcome.nics.iter().map(|(_, counters)| counters.rows.np.as_slice())),
+                rp: Rows::new(tables[0], outcome.nics.iter().map(|(_, counters)| counters.transitions[0].as_slice())),
+                np: Rows::new(tables[1], outcome.nics.iter().map(|(_, counters)| counters.transitions[1].as_slice())),
             },
             sizes,
             core,

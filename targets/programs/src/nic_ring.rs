@@ -109,6 +109,21 @@ impl LogKind {
     }
 }
 
+impl Received {
+    /// The kind of the log record of a received packet, and its flow.
+    #[inline(always)]
+    pub const fn logged(self) -> (LogKind, Option<Handle>) {
+        match self {
+            Self::Cnp(flow) => (LogKind::Cnp, flow),
+            Self::Ack(flow) => (LogKind::Ack, flow),
+            Self::Nack(flow) => (LogKind::Nack, flow),
+            Self::OtherNak => (LogKind::OtherNak, None),
+            Self::Data => (LogKind::Data, None),
+            Self::UnknownOpcode => (LogKind::UnknownOpcode, None),
+        }
+    }
+}
+
 /// The index of a log record without a flow.
 pub const NO_FLOW: u32 = u32::MAX;
 
@@ -400,14 +415,7 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
             }
             Parsed::Roce(roce) => {
                 let mut out = FrameOut::<_, _, H::Crc>::new(hw, &self.headers);
-                match self.nic.received(now, roce, descriptor, &mut out) {
-                    Received::Cnp(flow) => (LogKind::Cnp, flow),
-                    Received::Ack(flow) => (LogKind::Ack, flow),
-                    Received::Nack(flow) => (LogKind::Nack, flow),
-                    Received::OtherNak => (LogKind::OtherNak, None),
-                    Received::Data => (LogKind::Data, None),
-                    Received::UnknownOpcode => (LogKind::UnknownOpcode, None),
-                }
+                self.nic.received(now, roce, descriptor, &mut out).logged()
             }
             Parsed::Pfc(pfc) => {
                 self.nic.pause(now, pfc);

@@ -1,0 +1,184 @@
+//! The events of a replayed NIC, as values. A board receives them as descriptors.
+
+use cc_core::table::Handle;
+use cc_core::wire::{Parsed, Pfc, Roce};
+use cc_core::{Bytes, Instant, Nanos, Psn, Qpn};
+use hil_algorithms::RxFields;
+use programs::descriptor::{Descriptor, DescriptorKind};
+
+/// The bytes of a received frame.
+#[derive(Clone, Copy, Debug)]
+pub struct RxFrame<'a> {
+    /// Its bytes, as far as captured.
+    pub bytes: &'a [u8],
+    /// Its length on the wire in bytes.
+    pub wire_len: u32,
+}
+
+/// An event of a NIC: a frame arrives, a packet leaves, or the driver gives a command.
+#[derive(Clone, Copy, Debug)]
+pub enum NicEvent<'a> {
+    /// A RoCE packet arrived.
+    Packet {
+        /// Its headers.
+        roce: &'a Roce<'a>,
+        /// Its bytes.
+        frame: RxFrame<'a>,
+        /// What the transport and the driver know about it.
+        meta: RxFields,
+    },
+    /// A PFC frame arrived.
+    Pause {
+        /// The pauses.
+        pfc: &'a Pfc,
+        /// Its bytes.
+        frame: RxFrame<'a>,
+    },
+    /// A data packet left.
+    Sent {
+        /// Its flow.
+        flow: Handle,
+        /// Its sequence number.
+        psn: Psn,
+        /// Its bytes on the wire.
+        bytes: Bytes,
+    },
+    /// The driver opens a flow of this PFC priority, 0 to 7.
+    Open {
+        /// The priority.
+        priority: u8,
+    },
+    /// The driver has learnt the local queue pair number of a flow.
+    Bind {
+        /// The flow.
+        flow: Handle,
+        /// The number.
+        local: Qpn,
+    },
+    /// The driver closes a flow.
+    Close {
+        /// The flow.
+        flow: Handle,
+    },
+    /// The driver has connected the queue pair that a packet goes to with a remote one.
+    Connect {
+        /// A packet of the connection.
+        roce: &'a Roce<'a>,
+        /// Its bytes.
+        frame: RxFrame<'a>,
+        /// The remote queue pair.
+        remote: Qpn,
+    },
+    /// The driver has learnt the addresses and the remote queue pair number of a flow.
+    LearnRemote {
+        /// A packet of the flow.
+        roce: &'a Roce<'a>,
+        /// Its bytes.
+        frame: RxFrame<'a>,
+        /// The flow.
+        flow: Handle,
+    },
+    /// The driver has destroyed a queue pair.
+    Disconnect {
+        /// Its number.
+        local: Qpn,
+    },
+}
+
+impl<'a> NicEvent<'a> {
+    /// The bytes of the frame that the event has; empty if it has none.
+    pub const fn frame(&self) -> &'a [u8] {
+        match self {
+            Self::Packet { frame, .. }
+            | Self::Pause { frame, .. }
+            | Self::Connect { frame, .. }
+            | Self::LearnRemote { frame, .. } => frame.bytes,
+            _ => &[],
+        }
+    }
+
+    /// Whether the driver caused the event. The driver waits for room in the ring; frames that find it full are lost.
+    pub const fn is_command(&self) -> bool {
+        !matches!(self, Self::Packet { .. } | Self::Pause { .. } | Self::Sent { .. })
+    }
+
+    /// The descriptor of the event at this time in nanoseconds. The ICRC has been checked.
+    pub fn descriptor(&self, now: u64) -> Descriptor {
+        let at = |kind| Descriptor::at(kind, now);
+        let with = |kind, frame: &RxFrame<'_>| Descriptor {
+            flags: Descriptor::ICRC_CHECKED,
+            captured: u16::try_from(frame.bytes.len()).unwrap_or(u16::MAX),
+            wire_bytes: frame.wire_len,
+            ..at(kind)
+        };
+        match self {
+            Self::Packet { frame, meta, .. } => Descriptor {
+                handle: meta.rx_buffer_level.into(),
+                qpn: meta.remote.map_or(Descriptor::UNKNOWN_QPN, Qpn::get),
+                coalesced: meta.coalesced,
+                acked: meta.acked.get(),
+                rtt: meta.rtt.map_or(Descriptor::UNKNOWN_RTT, Nanos::get),
+                msn: meta.msn.unwrap_or(Descriptor::NO_ACK),
+                ..with(DescriptorKind::Frame, frame)
+            },
+            Self::Pause { frame, .. } => with(DescriptorKind::Frame, frame),
+            Self::Sent { flow, psn, bytes } => Descriptor {
+                handle: flow.to_bits(),
+                psn: psn.get(),
+                wire_bytes: bytes.get(),
+                ..at(DescriptorKind::Sent)
+            },
+            Self::Open { priority } => Descriptor { handle: (*priority).into(), ..at(DescriptorKind::Open) },
+            Self::Bind { flow, local } => {
+                Descriptor { handle: flow.to_bits(), qpn: local.get(), ..at(DescriptorKind::Bind) }
+            }
+            Self::Close { flow } => Descriptor { handle: flow.to_bits(), ..at(DescriptorKind::Close) },
+            Self::Connect { frame, remote, .. } => {
+                Descriptor { qpn: remote.get(), ..with(DescriptorKind::Connect, frame) }
+            }
+            Self::LearnRemote { frame, flow, .. } => {
+                Descriptor { handle: flow.to_bits(), ..with(DescriptorKind::LearnRemote, frame) }
+            }
+            Self::Disconnect { local } => Descriptor { qpn: local.get(), ..at(DescriptorKind::Disconnect) },
+        }
+    }
+
+    /// The event of a descriptor that [`NicEvent::descriptor`] has made, with the packet in its frame; `None` if the two do not
+    /// go together.
+    pub fn of(descriptor: &Descriptor, bytes: &'a [u8], packet: Option<&'a Parsed<'a>>) -> Option<Self> {
+        const FRAME: u8 = DescriptorKind::Frame as u8;
+        const SENT: u8 = DescriptorKind::Sent as u8;
+        const OPEN: u8 = DescriptorKind::Open as u8;
+        const BIND: u8 = DescriptorKind::Bind as u8;
+        const CLOSE: u8 = DescriptorKind::Close as u8;
+        const CONNECT: u8 = DescriptorKind::Connect as u8;
+        const LEARN_REMOTE: u8 = DescriptorKind::LearnRemote as u8;
+        const DISCONNECT: u8 = DescriptorKind::Disconnect as u8;
+        let frame = RxFrame { bytes, wire_len: descriptor.wire_bytes };
+        let (flow, qpn) = (Handle::from_bits(descriptor.handle), Qpn::new(descriptor.qpn));
+        Some(match (descriptor.kind, packet) {
+            (FRAME, Some(Parsed::Roce(roce))) => Self::Packet {
+                roce,
+                frame,
+                meta: RxFields {
+                    acked: Bytes::new(descriptor.acked),
+                    rtt: (descriptor.rtt != Descriptor::UNKNOWN_RTT).then_some(Nanos::new(descriptor.rtt)),
+                    remote: (descriptor.qpn != Descriptor::UNKNOWN_QPN).then_some(qpn),
+                    msn: (descriptor.msn != Descriptor::NO_ACK).then_some(descriptor.msn),
+                    arrived: Instant::from_nanos(descriptor.now()),
+                    rx_buffer_level: (descriptor.handle & 0x1f) as u8,
+                    coalesced: descriptor.coalesced,
+                },
+            },
+            (FRAME, Some(Parsed::Pfc(pfc))) => Self::Pause { pfc, frame },
+            (CONNECT, Some(Parsed::Roce(roce))) => Self::Connect { roce, frame, remote: qpn },
+            (LEARN_REMOTE, Some(Parsed::Roce(roce))) => Self::LearnRemote { roce, frame, flow },
+            (SENT, _) => Self::Sent { flow, psn: Psn::new(descriptor.psn), bytes: Bytes::new(descriptor.wire_bytes) },
+            (OPEN, _) => Self::Open { priority: (descriptor.handle & 7) as u8 },
+            (BIND, _) => Self::Bind { flow, local: qpn },
+            (CLOSE, _) => Self::Close { flow },
+            (DISCONNECT, _) => Self::Disconnect { local: qpn },
+            _ => return None,
+        })
+    }
+}
