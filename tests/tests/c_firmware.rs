@@ -17,7 +17,7 @@ fn all_algorithms(place: Place) {
     for (seed, entry) in (1..).zip(registry::ALL) {
         let settings = if entry.name == "dcqcn" { vec![(2, 120), (8, 40)] } else { Vec::new() };
         let play = Play { place, library: &library, settings, seed, records: RECORDS };
-        let played: RunResult = registry::with(entry.name, play).unwrap().unwrap();
+        let played: RunResult = play.run(entry.name).unwrap();
         assert_eq!(played.difference(), None, "{}, {place:?}", entry.name);
         assert_eq!(played.found.decisions.len(), RECORDS);
         let changes = played.native.decisions.windows(2).filter(|two| two[0] != two[1]).count();

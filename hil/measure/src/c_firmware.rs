@@ -8,7 +8,7 @@ use cc_core::{
     Bytes, CnpBody, CnpBodyKind, CnpKind, Delay, Grant, Hop, Instant, IntLayout, IntStack, IntStackBuilder, Link, Mark,
     Nanos, Psn, Rate, Stamp,
 };
-use cc_rp::registry::Visitor;
+use cc_rp::registry::{self, Visitor};
 use cc_rp::{Ack, CnpIgnored, Cx, Event, ReactionPoint, gate_event};
 use hil_cores::board::{DEVICES, RAM};
 use hil_cores::core::{Core, Design, Stop};
@@ -88,8 +88,12 @@ impl Trace {
     /// A random trace of sixteen flows: events close together and far apart, a clock that jumps forward and back, pauses, and
     /// CNPs without a body, with a body, repeated, and of unsupported kinds.
     pub fn random<A: ReactionPoint>(seed: u64, records: usize) -> Self {
+        Self::of(A::NAME, A::PRESETS.len() as u32, seed, records)
+    }
+
+    fn of(algorithm: &'static str, presets: u32, seed: u64, records: usize) -> Self {
         let mut chance = SplitMix::new(seed);
-        let preset = chance.below(A::PRESETS.len() as u32);
+        let preset = chance.below(presets);
         let mut making = Making {
             chance,
             now: 5_000_000_000,
@@ -104,7 +108,7 @@ impl Trace {
         while lines.len() < records {
             lines.push(making.next());
         }
-        Self { algorithm: A::NAME, preset, settings: Vec::new(), records: lines }
+        Self { algorithm, preset, settings: Vec::new(), records: lines }
     }
 
     /// The trace in the format that the C firmware reads.
@@ -187,8 +191,8 @@ impl Record {
                     (psn, size) = (last, bytes);
                     1
                 }
-                Event::Ack(event) => {
-                    (psn, size, ack) = (event.psn, event.acked, event);
+                Event::Ack(acked) => {
+                    (psn, size, ack) = (acked.psn, acked.acked, acked);
                     2
                 }
                 Event::Nack { psn: expected } => {
@@ -533,17 +537,36 @@ pub struct RunResult {
     pub native: Outcome,
 }
 
-impl Visitor for Play<'_> {
-    type Output = Result<RunResult>;
-
-    fn visit<A: ReactionPoint>(self) -> Self::Output {
+impl Play<'_> {
+    /// Runs the trace of the algorithm of this name.
+    ///
+    /// # Errors
+    /// There is no such algorithm, the trace's settings are not its own, or the firmware cannot be built or run.
+    pub fn run(self, algorithm: &str) -> Result<RunResult> {
         let Self { place, library, settings, seed, records } = self;
+        let on_host = registry::with(algorithm, OnHost { settings, seed, records });
+        let (trace, native) = on_host.with_context(|| format!("no algorithm {algorithm}"))??;
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-        let trace = Trace { settings, ..Trace::random::<A>(seed, records) };
         let program = Program { place, by: Decider::Library(library), optimise: "-O2", timed: false };
         let found = program.run(&program.build(&trace, folder.path())?, records)?;
-        let native = trace.native::<A>()?;
         Ok(RunResult { trace, found, native })
+    }
+}
+
+/// The part of a [`Play`] that is compiled for each algorithm: its trace, and the decisions of the machine in Rust.
+struct OnHost {
+    settings: Vec<(u32, u32)>,
+    seed: u64,
+    records: usize,
+}
+
+impl Visitor for OnHost {
+    type Output = Result<(Trace, Outcome)>;
+
+    fn visit<A: ReactionPoint>(self) -> Self::Output {
+        let trace = Trace { settings: self.settings, ..Trace::random::<A>(self.seed, self.records) };
+        let native = trace.native::<A>()?;
+        Ok((trace, native))
     }
 }
 
@@ -557,9 +580,9 @@ impl RunResult {
             return Some(format!("record {nth}, {record:?}: decided {is:x?}, the library {should:x?}"));
         }
         (found != native).then(|| {
-            let words =
+            let summary =
                 |outcome: &Outcome| format!("{} decisions, counters {:?}", outcome.decisions.len(), outcome.counters);
-            format!("{}, the library {}", words(found), words(native))
+            format!("{}, the library {}", summary(found), summary(native))
         })
     }
 }

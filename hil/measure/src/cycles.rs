@@ -5,10 +5,9 @@ use crate::random_traffic::RandomTraffic;
 use anyhow::{Context, Result};
 use cc_cp::QueueStage;
 use cc_cp::red::Red;
-use cc_np::NotificationPoint;
-use cc_rp::{ReactionPoint, Signals};
-use hil_algorithms::registry;
+use cc_rp::Signals;
 use hil_algorithms::settings::Request;
+use hil_algorithms::{algorithm, registry};
 use hil_capture::{Source, Writer};
 use hil_cores::board::Pace;
 use hil_cores::core::{Design, Timing, worst};
@@ -96,7 +95,7 @@ pub fn measure(algorithm: &str) -> Result<Vec<Run>> {
 /// # Errors
 /// There is no such algorithm, no image of it, or an image that misbehaves.
 pub fn measure_on(core: Processor, algorithm: &str) -> Result<Vec<Run>> {
-    let plan = registry::with(algorithm, Planner)??;
+    let plan = Plan::of(algorithm)?;
     let build = |kind| firmware::build(algorithm, kind, core.dialect());
     let images =
         Images { image: build(firmware::Kind::Inlining)?, outlined_on: Some(build(firmware::Kind::OutlinedOn)?) };
@@ -116,12 +115,21 @@ pub fn measure_on(core: Processor, algorithm: &str) -> Result<Vec<Run>> {
 /// # Errors
 /// As for [`measure_on`].
 pub fn sample_on(core: Processor, algorithm: &str) -> Result<Run> {
-    let plan = registry::with(algorithm, Planner)??;
+    let plan = Plan::of(algorithm)?;
     let image = firmware::build(algorithm, firmware::Kind::Inlining, core.dialect())?;
     plan.play(core, &Images { image, outlined_on: None }, plan.first()?, SAMPLE, 0)
 }
 
 impl Plan {
+    fn of(name: &str) -> Result<Self> {
+        let algorithm = algorithm(name)?;
+        let (name, receiver, signals) = (algorithm.name(), algorithm.receiver(), algorithm.signals());
+        let mut writer = Writer::new(Vec::new(), &["receiver"])?;
+        let mut tap = |time, frame: &[u8]| Ok(writer.write(0, time, frame, frame.len() as u32)?);
+        named::run(&Incast::SAMPLE, name, None, Red::PRESETS[0].values, &mut tap)?;
+        Ok(Self { algorithm: name, receiver, presets: algorithm.preset_names(), signals, sample: writer.into_sink()? })
+    }
+
     fn first(&self) -> Result<&'static str> {
         self.presets.first().copied().context("an algorithm has a preset")
     }
@@ -179,21 +187,6 @@ struct Plan {
     presets: Vec<&'static str>,
     signals: Signals,
     sample: Vec<u8>,
-}
-
-struct Planner;
-
-impl registry::Visitor for Planner {
-    type Output = Result<Plan>;
-
-    fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
-        let presets = A::PRESETS.iter().map(|preset| preset.name).collect();
-        let mut writer = Writer::new(Vec::new(), &["receiver"])?;
-        let mut tap = |time, frame: &[u8]| Ok(writer.write(0, time, frame, frame.len() as u32)?);
-        named::run(&Incast::SAMPLE, A::NAME, None, Red::PRESETS[0].values, &mut tap)?;
-        let sample = writer.into_sink()?;
-        Ok(Plan { algorithm: A::NAME, receiver: N::NAME, presets, signals: A::SIGNALS, sample })
-    }
 }
 
 /// Rows of one machine's transition table that runs reached on the core.

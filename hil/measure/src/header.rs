@@ -1,7 +1,7 @@
 //! Generates the C header of `rnic_cc` from the registries of algorithms.
 
 use anyhow::Result;
-use cc_core::params::{Field, Preset, Settings, Unit};
+use cc_core::params::{Field, Settings, Unit};
 use cc_np::NotificationPoint;
 use cc_rp::{EventSet, ReactionPoint};
 use hil_cores::tree;
@@ -59,7 +59,8 @@ impl cc_rp::registry::Visitor for Describe {
             kinds.iter().filter(|(_, kind)| A::EVENTS.contains(*kind)).map(|(name, _)| *name).collect();
         let partner = A::RECEIVER.map_or(String::new(), |name| format!("; the receiver runs rnic_np_{name}"));
         let what = format!("{}: takes {}{partner}", A::NAME, takes.join(", "));
-        block::<RpPort<A>, A, A::Settings>("rp", A::NAME, &what, A::PRESETS)
+        let presets = A::PRESETS.iter().map(|preset| preset.name).collect();
+        block(("rp", A::NAME), &what, [layout::<RpPort<A>>(), layout::<A>()], presets, A::Settings::FIELDS)
     }
 }
 
@@ -67,17 +68,27 @@ impl cc_np::registry::Visitor for Describe {
     type Output = String;
 
     fn visit<A: NotificationPoint>(self) -> String {
-        block::<NpPort<A>, A, A::Settings>("np", A::NAME, A::NAME, A::PRESETS)
+        let presets = A::PRESETS.iter().map(|preset| preset.name).collect();
+        block(("np", A::NAME), A::NAME, [layout::<NpPort<A>>(), layout::<A>()], presets, A::Settings::FIELDS)
     }
 }
 
-/// The declarations of one algorithm: `P` is its port, `F` its flow.
-fn block<P, F, S: Settings>(role: &str, name: &str, what: &str, presets: &[Preset<S>]) -> String {
+/// Size and alignment of a type in bytes.
+const fn layout<T>() -> (usize, usize) {
+    (size_of::<T>(), align_of::<T>())
+}
+
+/// The declarations of one algorithm, with the layouts of its port and its flow.
+fn block(
+    (role, name): (&str, &str),
+    what: &str,
+    [port, flow]: [(usize, usize); 2],
+    presets: Vec<&str>,
+    fields: &[Field],
+) -> String {
     let capital = format!("RNIC_{}_{}", role.to_uppercase(), name.to_uppercase());
     let mut text = format!("\n/* {what} */\n");
-    for (part, size, align) in
-        [("port", size_of::<P>(), align_of::<P>()), ("flow", size_of::<F>().max(1), align_of::<F>())]
-    {
+    for (part, (size, align)) in [("port", port), ("flow", (flow.0.max(1), flow.1))] {
         let upper = part.to_uppercase();
         put(
             &mut text,
@@ -87,9 +98,9 @@ fn block<P, F, S: Settings>(role: &str, name: &str, what: &str, presets: &[Prese
         put(&mut text, format_args!("typedef struct {{ uint{bits}_t opaque[{words}]; }} rnic_{role}_{name}_{part};\n"));
     }
     for (id, preset) in presets.iter().enumerate() {
-        put(&mut text, format_args!("#define {capital}_PRESET_{} {id}u\n", preset.name.to_uppercase()));
+        put(&mut text, format_args!("#define {capital}_PRESET_{} {id}u\n", preset.to_uppercase()));
     }
-    for (id, Field { name, unit, min, max, .. }) in S::FIELDS.iter().enumerate() {
+    for (id, Field { name, unit, min, max, .. }) in fields.iter().enumerate() {
         let unit = match unit {
             Unit::Choice(words) => format!(": {}", words.join(", ")),
             unit if unit.symbol().is_empty() => String::new(),

@@ -2,12 +2,12 @@
 
 use super::Format;
 use anyhow::{Context, Result};
-use cc_core::params::{Preset, Settings, Unit};
+use cc_core::params::{Field, Preset, Settings, Unit};
 use cc_core::table::Heap;
 use cc_cp::{OnQueues, Stage};
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use hil_algorithms::settings::{SettingValue, table};
+use hil_algorithms::settings::{SettingValue, SettingsTable};
 use hil_cores::processor::Processor;
 use hil_cores::qemu::Machine;
 use serde::Serialize;
@@ -118,7 +118,18 @@ impl Algorithm {
     }
 
     fn new<S: Settings>(role: &'static str, name: &'static str, state_bytes: usize, presets: &[Preset<S>]) -> Self {
-        let parameter = |field: &cc_core::params::Field| Parameter {
+        let values = presets.iter().map(|preset| (preset.name, preset.source, SettingsTable::of(&preset.values)));
+        Self::of(role, name, state_bytes, S::FIELDS, values.collect())
+    }
+
+    fn of(
+        role: &'static str,
+        name: &'static str,
+        state_bytes: usize,
+        fields: &'static [Field],
+        presets: Vec<(&'static str, &'static str, SettingsTable)>,
+    ) -> Self {
+        let parameter = |field: &'static Field| Parameter {
             name: field.name,
             unit: field.unit.symbol(),
             min: field.min,
@@ -127,14 +138,13 @@ impl Algorithm {
             aliases: field.aliases,
             doc: field.doc.trim(),
         };
-        let values =
-            |preset: &Preset<S>| Values { name: preset.name, source: preset.source, values: table(&preset.values) };
+        let values = |(name, source, values): (_, _, SettingsTable)| Values { name, source, values: values.shown() };
         Self {
             name,
             role,
             state_bytes,
-            parameters: S::FIELDS.iter().map(parameter).collect(),
-            presets: presets.iter().map(values).collect(),
+            parameters: fields.iter().map(parameter).collect(),
+            presets: presets.into_iter().map(values).collect(),
         }
     }
 }

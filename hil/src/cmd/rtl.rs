@@ -141,7 +141,7 @@ fn play_c(seed: u64, core: Processor, agreed: &str) -> anyhow::Result<()> {
     let library = library::build(place.target())?.path;
     for entry in cc_rp::registry::ALL {
         let play = Play { place, library: &library, settings: Vec::new(), seed, records: C_RECORDS };
-        let played = cc_rp::registry::with(entry.name, play).context("every algorithm has its name")??;
+        let played = play.run(entry.name)?;
         if let Some(difference) = played.difference() {
             bail!("firmware in C, {}: {difference}", entry.name);
         }
