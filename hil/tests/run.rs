@@ -152,6 +152,17 @@ fn a_wave_shows_every_instruction_in_its_cycle() {
     assert_eq!(std::fs::read_dir(run.folder.path()).expect("a folder").count(), 2, "image and wave, and nothing else");
 }
 
+#[test]
+fn a_wave_on_standard_output_is_the_one_in_a_file_and_the_markers_go_to_standard_error() {
+    let run = Run::of(&elf(&program(), |_| {}));
+    let path = run.folder.path().join("wave.vcd");
+    let markers = run.with(&["--vcd", path.to_str().expect("text")]).success();
+    let output = Run::of(&elf(&program(), |_| {})).with(&["--vcd", "-"]).output();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.stdout, std::fs::read(&path).expect("a wave"));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), markers);
+}
+
 /// With a wait state, two words are fetched in three cycles, and the response to the store comes one cycle later.
 #[test]
 fn wait_states_cost_cycles() {

@@ -1,7 +1,7 @@
 //! `hil run`: runs any bare-metal image from its entry, and prints cycle and instruction counts at each store to the marker
 //! address.
 
-use std::io::Write;
+use std::io::{Write, stderr, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
@@ -40,6 +40,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 2_000_000_000)]
     max_cycles: u64,
     /// Writes a wave (VCD) of the core's instructions and stores to this file, for GTKWave. About 30 bytes per instruction.
+    /// `-` is standard output; the markers then go to standard error.
     #[arg(long, value_name = "FILE")]
     vcd: Option<PathBuf>,
     /// Cycles per second in the wave.
@@ -113,7 +114,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         core.record(recorder.with_context(|| format!("cannot record {}", vcd.display()))?);
     }
 
-    let mut output = std::io::stdout().lock();
+    // Where the wave goes to standard output, the markers go to standard error.
+    let is_taken = args.vcd.as_deref() == Some(Path::new("-"));
+    let mut output: Box<dyn Write> = if is_taken { Box::new(stderr().lock()) } else { Box::new(stdout().lock()) };
     let mut markers = Vec::new();
     let exit = execute(&mut core, args, |marker| {
         match args.format {
