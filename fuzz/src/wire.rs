@@ -2,11 +2,15 @@
 
 use cc_core::wire::shim::{self, IntShim, Rcc, Time};
 use cc_core::wire::{
-    AckFields, Addresses, Bth, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Malformed, Parsed, Pfc, RateFrame,
-    RateMessage, Response, Roce, Shims, TableCrc, Tag, Tags, cm, opcode, parse, pfc,
+    AckFields, Addresses, Bth, Class, CnpMarking, EmitError, Extensions, Frame, Icrc, Mac, Malformed, Nak, Parsed, Pfc,
+    RateFrame, RateMessage, Response, Roce, Shims, Syndrome, TableCrc, Tag, Tags, cm, opcode, parse, pfc,
 };
-use cc_core::{Bytes, CnpBodyKind, Ecn, Grant, Hop, IntStack, Mark, Nanos, Psn, Qpn, Stamp};
+use cc_core::{Bytes, CnpBodyKind, Ecn, Grant, Hop, Instant, IntStack, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp};
+use cc_np::NotificationPoint;
+use cc_rp::{RateLimiter, ReactionPoint};
 use hil_capture::crc::HostCrc;
+use programs::descriptor::{Descriptor, DescriptorKind};
+use programs::{Hardware, LogKind, NicProgram, Small, TransmitRing};
 
 /// Frames are cut at each of their first bytes up to this number, which the longest headers do not exceed. A later cut only
 /// shortens the payload.
@@ -23,9 +27,11 @@ const SPARE: usize = 256 + shim::LONGEST;
 /// - Lengths do not add up; the results of two CRC engines differ.
 /// - A frame differs after it was emitted and parsed again, or its ICRC is wrong.
 /// - A switch's record changes more than the telemetry.
+/// - The NIC's program counts the frame otherwise than once, under the reason or the class that the parser finds.
 pub fn wire(data: &[u8]) {
     let whole = parse(data, data.len());
     assert_ne!(whole.err(), Some(Malformed::Truncated), "nothing was cut");
+    counted_once(&whole, data);
     for kept in 0..data.len().min(HEADERS) {
         cut(&whole, &data[..kept], data.len());
     }
@@ -42,6 +48,59 @@ pub fn wire(data: &[u8]) {
         Ok(Parsed::Pfc(pfc)) => priority_flow_control(pfc),
         Ok(Parsed::NotRoce(_)) => rate_message(data),
         Err(_) => {}
+    }
+}
+
+/// The device below a NIC's program, which has room for one frame and ignores decisions.
+struct Device([u8; 512]);
+
+impl RateLimiter for Device {
+    fn set(&mut self, _: u16, _: Rate, _: Bytes, _: Nanos) {}
+}
+
+impl TransmitRing for Device {
+    fn transmit_buffer(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+
+    fn transmit(&mut self, _: usize) {}
+}
+
+impl Hardware for Device {
+    type Crc = HostCrc;
+
+    fn log(&mut self, _: LogKind, _: Instant, _: u32) {}
+}
+
+/// Each arrival of the frame, with its ICRC checked by the device or not, raises exactly one counter of the NIC's program.
+fn counted_once(whole: &Result<Parsed<'_>, Malformed>, data: &[u8]) {
+    let link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(4_200), base_rtt: Nanos::new(12_000) };
+    let (rp, np) = (cc_rp::dcqcn::Dcqcn::PRESETS[0].values, cc_np::dcqcn::Dcqcn::PRESETS[0].values);
+    let start = Instant::from_nanos(0);
+    let program = NicProgram::<cc_rp::dcqcn::Dcqcn, cc_np::dcqcn::Dcqcn, Small>::new(start, link, &rp, &np);
+    let mut program = program.expect("a preset's settings");
+    for flags in [0, Descriptor::ICRC_CHECKED] {
+        let expected = match whole {
+            Err(_) => "rx_malformed",
+            Ok(Parsed::NotRoce(_)) => "rx_not_roce",
+            Ok(Parsed::Pfc(_)) => "rx_pause",
+            Ok(Parsed::Roce(roce)) if flags == 0 && roce.icrc::<TableCrc>() == Icrc::Invalid => "rx_icrc_invalid",
+            Ok(Parsed::Roce(roce)) => match (roce.info.class(), roce.aeth().map(|aeth| aeth.syndrome)) {
+                (Class::Cnp, _) => "rx_cnp",
+                (Class::Ack, Some(Syndrome::Ack { .. })) => "rx_ack",
+                (Class::Ack, Some(Syndrome::Nak(Nak::PsnSequence))) => "rx_nack",
+                (Class::Ack, _) => "rx_nak_other",
+                (Class::Unknown, _) => "rx_unknown_opcode",
+                _ => "rx_data",
+            },
+        };
+        let before = program.rx_counters().named();
+        let wire_bytes = data.len() as u32;
+        let descriptor = Descriptor { flags, wire_bytes, ..Descriptor::at(DescriptorKind::Frame, 1_000) };
+        program.handle(Instant::from_nanos(1_000), &descriptor, data, &mut Device([0; 512]));
+        for ((name, before), (_, after)) in before.into_iter().zip(program.rx_counters().named()) {
+            assert_eq!(after - before, u64::from(name == expected), "{name}, where {expected} is to be counted");
+        }
     }
 }
 
