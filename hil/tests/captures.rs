@@ -466,7 +466,7 @@ fn the_direction_of_a_pfc_frame_shows_which_nic_paused_which() {
     at_receiver.packet(&at(10 * US, pfc(mac(B), 3, 10_000)), OUT);
     at_receiver.packet(&at(200 * US, write(A, B, 0x22, 101)), IN);
     let report = Capture::new(&at_receiver.0).report(&[]);
-    report.finds(&["192.0.2.2 asked its switch to stop", "1 PFC frames of priority 3"]);
+    report.finds(&["192.0.2.2 paused its switch", "1 PFC frames of priority 3"]);
     assert_eq!((report.0["pauses"].as_array().unwrap().len(), report.number("pauses_sent.0.frames")), (0, 1));
 }
 

@@ -354,9 +354,9 @@ fn pauses(outcome: &Outcome) -> Vec<String> {
             ));
         }
     }
-    for (&(nic, priority), requests) in outcome.asked.iter().filter(|(_, requests)| requests.is_certain) {
+    for (&(nic, priority), requests) in outcome.pauses_sent.iter().filter(|(_, requests)| requests.is_certain) {
         findings.push(format!(
-            "{} asked its switch to stop, by {} PFC frames of priority {priority} for {:.1} us: it cannot keep up with \
+            "{} paused its switch by {} PFC frames of priority {priority} for {:.1} us: it cannot keep up with \
              what it receives; check its PCIe, memory and receive buffers",
             name(outcome, nic),
             requests.frames,

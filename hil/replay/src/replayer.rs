@@ -162,7 +162,7 @@ pub struct Outcome {
     /// Priorities of NICs that were paused.
     pub pauses: Vec<Paused>,
     /// Pauses that NICs sent, by NIC and priority.
-    pub asked: BTreeMap<(Address, u8), PauseRequests>,
+    pub pauses_sent: BTreeMap<(Address, u8), PauseRequests>,
     /// RoCE packets by ECN field and DSCP.
     pub marking: Marking,
     /// Data, marks and CNPs over time.
@@ -302,7 +302,7 @@ pub struct Replayer<D, F> {
     losses: Losses,
     rtt_zero: u64,
     paths: FastMap<PathCounts>,
-    asked: BTreeMap<(Address, u8), PauseRequests>,
+    pauses_sent: BTreeMap<(Address, u8), PauseRequests>,
     /// For each clock of the capture, the time stamp that is time 0 of the replay.
     bases: Vec<((u32, Direction), u64)>,
     now: u64,
@@ -344,7 +344,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             losses: Losses::default(),
             rtt_zero: 0,
             paths: FastMap::default(),
-            asked: BTreeMap::new(),
+            pauses_sent: BTreeMap::new(),
             bases: Vec::new(),
             now: 0,
             decisions: Decisions::new(),
@@ -455,7 +455,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             addresses: self.addresses,
             networks: self.networks,
             nics,
-            asked: self.asked,
+            pauses_sent: self.pauses_sent,
             marking: self.marking,
             timeline: self.timeline,
             losses: self.losses,
@@ -852,7 +852,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             let address = self.nic_instances[nic_instance].address;
             for priority in 0..8 {
                 let Some(quanta) = pfc.time(priority).filter(|&quanta| quanta > 0) else { continue };
-                let requests = self.asked.entry((address, priority)).or_default();
+                let requests = self.pauses_sent.entry((address, priority)).or_default();
                 requests.frames += 1;
                 requests.time += u64::from(quantum.pause(quanta).get());
                 requests.is_certain |= is_certain;

@@ -378,7 +378,7 @@ pub struct PauseSent {
     /// PFC frames with a pause.
     pub frames: u64,
     /// The sum of their pause times, in microseconds.
-    pub asked_us: f64,
+    pub pause_us: f64,
 }
 
 /// The signals that a reaction point uses, and those of them that a capture lacks.
@@ -687,13 +687,13 @@ impl Report {
             nics_refused: outcome.refused_nics,
             pauses: pauses(&outcome.pauses, outcome.duration, address),
             pauses_sent: outcome
-                .asked
+                .pauses_sent
                 .iter()
                 .map(|(&(nic, priority), requests)| PauseSent {
                     nic: address(nic),
                     priority,
                     frames: requests.frames,
-                    asked_us: requests.time as f64 / 1e3,
+                    pause_us: requests.time as f64 / 1e3,
                 })
                 .collect(),
             findings,

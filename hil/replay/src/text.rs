@@ -139,8 +139,8 @@ impl Text<'_> {
             writeln!(f, "paused       {nic}, priority {priority}: {paused_us:.3} us, {percent:.2} % of the run")?;
         }
         more(f, pauses.len(), SHOWN, "paused priorities")?;
-        for PauseSent { nic, priority, frames, asked_us } in pauses_sent.iter().take(SHOWN) {
-            writeln!(f, "asks         {nic}, priority {priority}: {frames} PFC frames, for {asked_us:.3} us")?;
+        for PauseSent { nic, priority, frames, pause_us } in pauses_sent.iter().take(SHOWN) {
+            writeln!(f, "pauses sent  {nic}, priority {priority}: {frames} PFC frames, for {pause_us:.3} us")?;
         }
         self.frames(f, frames, *icrc)?;
         let Flows { ambiguous, refused, unfollowed, .. } = *flows;
