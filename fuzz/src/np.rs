@@ -310,8 +310,13 @@ impl Model {
         Self { settings, enabled: true, flows, datagrams: None, port: Vec::new(), counters }
     }
 
-    /// A record that is idle for longer than the interval, or than 1 s where CNPs are counted, is gone before the settings
-    /// change: a longer interval does not bring it back.
+    /// How long a record lasts without a packet, in nanoseconds: the interval, or 1 s where CNPs are counted.
+    fn idle_timeout(&self) -> u64 {
+        if self.settings.cnp_sequence == 1 { SECOND } else { u64::from(self.settings.min_time_between_cnps) * 1_000 }
+    }
+
+    /// A record that is idle for longer than its timeout is gone before the settings change: a longer interval does not bring it
+    /// back.
     fn configure(&mut self, now: u64, ample: &mut [&mut Ample; 2], tight: &mut Tight, settings: DcqcnSettings) {
         let in_range = DcqcnSettings::FIELDS
             .iter()
@@ -322,8 +327,7 @@ impl Model {
         if let Ok(params) = checked {
             ample.iter_mut().for_each(|engine| engine.set_params(params));
             tight.set_params(params);
-            let interval = u64::from(self.settings.min_time_between_cnps) * 1_000;
-            let timeout = if self.settings.cnp_sequence == 1 { SECOND } else { interval };
+            let timeout = self.idle_timeout();
             for record in self.flows.iter_mut().chain([&mut self.datagrams]) {
                 *record = record.filter(|record| now - record.seen <= timeout);
             }
@@ -341,6 +345,7 @@ impl Model {
             return;
         }
         self.counters.np_ecn_marked_roce_packets += 1;
+        let timeout = self.idle_timeout();
         let record = match arrived.meaning() {
             Meaning::Ignored => None,
             _ if !self.enabled => None,
@@ -358,6 +363,8 @@ impl Model {
             return;
         }
         let interval = u64::from(self.settings.min_time_between_cnps) * 1_000;
+        // A record whose timeout has passed is opened again: a longer interval that is set later does not find the CNP in it.
+        *record = record.filter(|record| now - record.seen <= timeout);
         let record = record.get_or_insert(Record { notified: None, seen: now });
         record.seen = now;
         if record.notified.is_some_and(|last| now - last < interval) {
