@@ -21,6 +21,13 @@ pub trait Emit {
 
     /// Bytes in the queue now.
     fn queued(&self, at: Queue) -> Bytes;
+
+    /// Bytes in the switch that came in by this queue. A device that counts one number of bytes for each queue counts those
+    /// for a queue whose stages take arrivals.
+    #[inline(always)]
+    fn arrived(&self, at: Queue) -> Bytes {
+        self.queued(at)
+    }
 }
 
 /// A stage on all queues of a switch: an algorithm that marks, measures, drops or rewrites packets, or pauses the neighbours

@@ -368,7 +368,7 @@ impl<const N: usize> QueueStage for RateCalculation<N> {
 
     #[inline]
     fn wake(&mut self, cx: &Cx<'_, Params>, out: &mut impl Emit) {
-        let queued = out.queued(cx.at);
+        let queued = out.arrived(cx.at);
         self.send_rate(cx, queued, out);
     }
 
