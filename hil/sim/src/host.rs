@@ -1,13 +1,12 @@
 //! A host: one port of a NIC, and an application that always has more to send.
 
-use super::packet::{DataLayout, Flow};
+use super::packet::{self, DATA, DataLayout, Flow};
 use super::slab::{PacketId, Slab};
-use super::switch::DATA;
 use super::{Cable, Picos, instant};
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use cc_core::table::Handle;
 use cc_core::wire::opcode::{self, Class};
-use cc_core::wire::{NoCrc, Response, Roce};
+use cc_core::wire::{FlowKey, NoCrc, Response, Roce};
 use cc_core::{Bytes, Nanos, Psn, Rate};
 use cc_np::NotSent;
 use hil_algorithms::{NicGroup, NicOutput, RxFields};
@@ -91,7 +90,7 @@ impl NicOutput for Output<'_> {
         let flow = self.flows.iter().position(is_for).ok_or(NotSent::Unaddressed)?;
         let mut buffer = [0; 512];
         let len = frame.emit::<NoCrc>(&mut buffer).map_err(|_| NotSent::Full)?;
-        self.written.push(self.slab.insert(flow as u32, len as u16, &buffer[..len]));
+        self.written.push(self.slab.insert(flow, self.flows[flow].sender, len as u16, &buffer[..len]));
         Ok(())
     }
 }
@@ -108,6 +107,8 @@ pub(crate) struct Host {
     written: Vec<PacketId>,
     /// Time from which on the cable is free.
     free: Picos,
+    /// PFC: data waits until this time.
+    paused_until: Picos,
     /// The time of the next poll of the send queues, if one is scheduled.
     pub(crate) poll: Option<Picos>,
     /// The time of the next wake of the NIC, if one is scheduled.
@@ -127,6 +128,7 @@ impl Host {
             control: VecDeque::new(),
             written: Vec::new(),
             free: 0,
+            paused_until: 0,
             poll: None,
             wake: None,
             completed: 0,
@@ -140,7 +142,7 @@ impl Host {
         (&mut **nics, Output { now, limits, written, slab, flows, host: *host })
     }
 
-    /// Begins to send on a flow.
+    /// Begins to send on a flow, whose receiver and the queue pair there are known: switches name it by them.
     ///
     /// # Errors
     /// The NIC has no room for it, or its queue pair number belongs to another flow.
@@ -153,6 +155,11 @@ impl Host {
         fabric.nics.bind(number, handle, sender_qpn).map_err(|error| {
             anyhow!("host {number}: queue pair {:#x} cannot be bound to flow {index}: {error:?}", sender_qpn.get())
         })?;
+        let roce = packet::parse(&fabric.templates[index], usize::from(fabric.layout.wire_len))?;
+        ensure!(
+            fabric.nics.learn_remote(number, handle, FlowKey::of_data(&roce)),
+            "the NIC of host {number} has no room for the remote name of flow {index}"
+        );
         self.sending.push(Sending {
             flow: index,
             handle,
@@ -188,6 +195,12 @@ impl Host {
         let number = self.number;
         let (nics, mut output) = self.nic(now, fabric);
         nics.received(number, instant(now), roce, &meta, &mut output);
+    }
+
+    /// Handles a PFC frame that has arrived, with these quanta for data; zero resumes it.
+    pub(crate) fn pause(&mut self, now: Picos, quanta: u16, nics: &mut dyn NicGroup) {
+        self.paused_until = now + Picos::from(self.cable.quantum().pause(quanta).get()) * 1_000;
+        nics.pause(self.number, instant(now), &packet::pfc(quanta));
     }
 
     /// Handles a data packet that has arrived. If the notification point sends acknowledgements, it also receives the number of
@@ -241,12 +254,13 @@ impl Host {
         }
         let frame_bytes = self.messages.frame_bytes;
         let limits = &self.limits;
+        let paused_until = self.paused_until;
         let due = |sending: &Sending| {
             let Limit { window, held_until } = limits[usize::from(sending.handle.index())];
             let in_flight = sending.unacknowledged.len() as u32 * frame_bytes;
             // With a window below one packet, one packet is in flight at a time, at the pacer's rate.
             let open = in_flight == 0 || in_flight.saturating_add(frame_bytes) <= window;
-            open.then(|| sending.due.max(held_until))
+            open.then(|| sending.due.max(held_until).max(paused_until))
         };
         let next = self.sending.iter_mut().filter_map(|sending| due(sending).map(|due| (due, sending)));
         let Some((due, sending)) = next.min_by_key(|&(due, _)| due) else { return Err(None) };
@@ -262,7 +276,8 @@ impl Host {
         };
         let (psn, flow, handle) = (sending.next_psn, sending.flow, sending.handle);
         let layout = fabric.layout;
-        let packet = fabric.slab.insert(flow as u32, layout.wire_len, &fabric.templates[flow]);
+        let to = fabric.flows[flow].receiver;
+        let packet = fabric.slab.insert(flow, to, layout.wire_len, &fabric.templates[flow]);
         layout.fill(fabric.slab.header_mut(packet), &fabric.flows[flow], opcode, psn, instant(now).stamp());
         sending.next_psn = psn.plus(1);
         sending.unacknowledged.push_back((psn, now));

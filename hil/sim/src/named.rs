@@ -6,8 +6,8 @@ use anyhow::Result;
 use cc_cp::red::RedSettings;
 use hil_algorithms::algorithm;
 
-/// Runs a scenario (see [`Incast::run`]) with an algorithm and one of its presets, the first if `preset` is `None`. The switch
-/// stages and the pauses are those of [`stress_scenario`]; they replace the pauses of the scenario.
+/// Runs a scenario (see [`Incast::run`]) with an algorithm and one of its presets, the first if `preset` is `None`. The
+/// switches and the pauses are those of [`stress_scenario`]; they replace the pauses of the scenario.
 ///
 /// # Errors
 /// Unknown names, settings that do not fit the port or each other, and errors of the tap.
@@ -20,6 +20,6 @@ pub fn run(
 ) -> Result<Summary> {
     let algorithm = algorithm(name)?;
     let [(_, rp), (_, np)] = algorithm.presets(preset)?;
-    let (pauses, stages) = stress_scenario(algorithm.signals(), red);
-    Incast { pauses, ..*scenario }.run(&*algorithm, [&rp, &np], &stages, tap)
+    let (pauses, switches) = stress_scenario(algorithm.signals(), red);
+    Incast { pauses, ..*scenario }.run(&*algorithm, [&rp, &np], &switches, tap)
 }

@@ -8,6 +8,9 @@ use cc_core::{Ecn, IntLayout, Psn, Qpn, Stamp};
 use cc_rp::Signals;
 use std::net::Ipv4Addr;
 
+/// Priority of data; the other queue, of ACKs and CNPs, is served first and never marked.
+pub(crate) const DATA: u8 = 3;
+
 /// A connection between two hosts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
@@ -47,6 +50,8 @@ pub(crate) struct DataLayout {
     time_at: Option<usize>,
     /// The INT shim, to which switches append their records.
     pub(crate) int_at: Option<usize>,
+    /// The shim of MLCC's interconnect switch.
+    pub(crate) mlcc_at: Option<usize>,
     ack_every_packet: bool,
 }
 
@@ -82,6 +87,7 @@ impl PacketFormat {
             bth_at: roce.bth_at(),
             time_at: roce.time_at(),
             int_at: roce.int_at(),
+            mlcc_at: roce.mlcc_data_at(),
             ack_every_packet: self.acknowledged,
         };
         let header_len = roce.payload_at();
@@ -188,13 +194,18 @@ pub(crate) fn parse(bytes: &[u8], wire_len: usize) -> Result<Roce<'_>> {
     }
 }
 
-/// A PFC frame of the host at the end of a port, which pauses the port's data or, with no quanta, resumes it.
-pub(crate) fn pause(host: usize, priority: u8, quanta: u16) -> Result<Vec<u8>> {
+/// A PFC frame that pauses data for so many quanta or, with none, resumes it.
+pub(crate) fn pfc(quanta: u16) -> Pfc {
     let mut times = [0; 8];
-    times[usize::from(priority)] = quanta;
-    let pfc = Pfc::new(1 << priority, times);
+    times[usize::from(DATA)] = quanta;
+    Pfc::new(1 << DATA, times)
+}
+
+/// The bytes of the PFC frame of a host, as [`pfc`] has it.
+pub(crate) fn emit_pfc(host: usize, quanta: u16) -> Result<Vec<u8>> {
     let mut buffer = vec![0; 64];
-    let length = pfc.emit(mac(host), &mut buffer).map_err(|error| anyhow!("cannot build a PFC frame: {error:?}"))?;
+    let length =
+        pfc(quanta).emit(mac(host), &mut buffer).map_err(|error| anyhow!("cannot build a PFC frame: {error:?}"))?;
     buffer.truncate(length);
     Ok(buffer)
 }

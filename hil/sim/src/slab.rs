@@ -5,8 +5,9 @@ pub(crate) type PacketId = u32;
 
 /// Bytes of a cache line, at which slots begin.
 const LINE: usize = 64;
-/// Bytes in front of a slot's header bytes: the flow, the length on the wire, and the number of header bytes.
-const METADATA: usize = 8;
+/// Bytes in front of a slot's header bytes: flow and destination, the length on the wire, and the number of header
+/// bytes.
+const METADATA: usize = 12;
 /// Slots that are allocated at once.
 const CHUNK: usize = 1_024;
 
@@ -32,16 +33,16 @@ impl Slab {
         Self { stride: (METADATA + room).next_multiple_of(LINE), chunks: Vec::new(), free: Vec::new() }
     }
 
-    /// Puts a packet of a flow, with these header bytes, in a slot. `wire_len` is its length on the wire, at most 65 535 bytes.
+    /// Puts a packet of a flow to the host `to`, with these header bytes, in a slot. `wire_len` is its length on the wire.
     ///
     /// # Panics
     /// If there are more header bytes than a slot has room for.
-    pub(crate) fn insert(&mut self, flow: u32, wire_len: u16, header: &[u8]) -> PacketId {
+    pub(crate) fn insert(&mut self, flow: usize, to: usize, wire_len: u16, header: &[u8]) -> PacketId {
         let id = self.free.pop().unwrap_or_else(|| self.grow());
         let slot = self.slot_mut(id);
-        let [f0, f1, f2, f3] = flow.to_le_bytes();
+        let ([f0, f1, f2, f3], [t0, t1, t2, t3]) = ((flow as u32).to_le_bytes(), (to as u32).to_le_bytes());
         let ([w0, w1], [h0, h1]) = (wire_len.to_le_bytes(), (header.len() as u16).to_le_bytes());
-        slot[..METADATA].copy_from_slice(&[f0, f1, f2, f3, w0, w1, h0, h1]);
+        slot[..METADATA].copy_from_slice(&[f0, f1, f2, f3, t0, t1, t2, t3, w0, w1, h0, h1]);
         slot[METADATA..METADATA + header.len()].copy_from_slice(header);
         id
     }
@@ -55,6 +56,12 @@ impl Slab {
     pub(crate) fn flow(&self, id: PacketId) -> usize {
         let [f0, f1, f2, f3, ..] = *self.metadata(id);
         u32::from_le_bytes([f0, f1, f2, f3]) as usize
+    }
+
+    /// The host to which the packet goes.
+    pub(crate) fn to(&self, id: PacketId) -> usize {
+        let [_, _, _, _, t0, t1, t2, t3, ..] = *self.metadata(id);
+        u32::from_le_bytes([t0, t1, t2, t3]) as usize
     }
 
     /// Bytes of the packet's frame on the wire, without preamble, check sequence and gap.
@@ -111,18 +118,19 @@ mod tests {
 
     #[test]
     fn slots_keep_their_bytes_and_are_reused() {
-        let mut slab = Slab::new(54);
-        let header = |number: u32| vec![number as u8; 1 + number as usize % 54];
-        let ids: Vec<_> = (0..3_000).map(|number| slab.insert(number, number as u16, &header(number))).collect();
+        let mut slab = Slab::new(52);
+        let header = |number: usize| vec![number as u8; 1 + number % 52];
+        let ids: Vec<_> =
+            (0..3_000).map(|number| slab.insert(number, number + 7, number as u16, &header(number))).collect();
         for (number, &id) in (0..).zip(&ids) {
-            assert_eq!((slab.flow(id), slab.wire_len(id)), (number as usize, number));
+            assert_eq!((slab.flow(id), slab.to(id), slab.wire_len(id)), (number, number + 7, number as u32));
             assert_eq!(slab.header(id), header(number));
             assert_eq!(slab.header(id).as_ptr().align_offset(LINE), LINE - METADATA, "slots begin with a cache line");
         }
         slab.header_mut(ids[7])[0] = 99;
         assert_eq!((slab.header(ids[7])[0], slab.header(ids[8])[0]), (99, 8));
         slab.remove(ids[2_000]);
-        assert_eq!(slab.insert(1, 2, &[3; 56]), ids[2_000]);
-        assert_eq!(slab.header(ids[2_000]), [3; 56]);
+        assert_eq!(slab.insert(1, 2, 3, &[4; 52]), ids[2_000]);
+        assert_eq!(slab.header(ids[2_000]), [4; 52]);
     }
 }

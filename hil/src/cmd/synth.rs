@@ -42,9 +42,12 @@ pub(crate) struct Args {
     /// Preset of the senders and the receiver; the algorithm's first if not given.
     #[arg(long)]
     preset: Option<String>,
-    /// Preset of RED at the switch.
+    /// Preset of RED at the switches.
     #[arg(long, default_value = "paper")]
     red: String,
+    /// Records of flows in the receiver's NIC, which evicts when it has no more; if not given, it has room for all flows.
+    #[arg(long, value_name = "N")]
+    records: Option<usize>,
 }
 
 /// Runs the scenario and writes the frames to and from the receiver.
@@ -59,6 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         message: args.message,
         duration,
         pauses: None,
+        records: args.records,
         seed: args.seed,
     };
     ensure!(!args.output.is_dir(), "{}: expected a file name, not a folder", args.output.display());
@@ -68,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut tap = |time, frame: &[u8]| file.write(0, START + time, frame, frame.len() as u32).with_context(name);
     let summary = named::run(&scenario, &args.algorithm, args.preset.as_deref(), red.values, &mut tap)?;
     file.finish().with_context(name)?;
-    let line = format!(
+    let mut line = format!(
         "{}: {} frames, {} of data, {} marked, {} CNPs; the longest queue held {} bytes",
         name(),
         summary.frames,
@@ -77,6 +81,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         summary.cnps,
         summary.longest_queue
     );
+    for (count, what) in [
+        (summary.switch_cnps, "CNPs were sent by switches"),
+        (summary.dropped, "data packets were dropped by switches"),
+        (summary.evicted, "records of flows were evicted by the receiver"),
+    ] {
+        if count > 0 {
+            line.push_str(&format!("; {count} {what}"));
+        }
+    }
     if is_standard_output {
         eprintln!("{line}");
     } else {
