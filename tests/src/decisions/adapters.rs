@@ -10,13 +10,12 @@ use cc_cp::red::Red;
 use cc_cp::{Queue, QueueStage, Rewrite, Stage};
 use cc_np::NotificationPoint;
 use cc_rp::{RateLimiter, ReactionPoint};
-use hil_algorithms::settings::SettingsTable;
-use hil_algorithms::{algorithm, registry};
+use hil_algorithms::registry;
 use hil_capture::crc::HostCrc;
 use hil_measure::stage_cycles;
 use hil_measure::stage_cycles::traffic::{Happening, Occasion, Place};
 use hil_sim::incast::Incast;
-use hil_sim::marking::stress_scenario;
+use hil_sim::named;
 use programs::descriptor::{self, Descriptor};
 use programs::switch_ring::{QUEUES, StageAction, SwitchHardware, SwitchProgram};
 use programs::{LogKind, NO_FLOW, NicProgram, Small, TransmitRing};
@@ -48,7 +47,15 @@ pub fn stage(stage: &str, text: bool) -> Vec<Run> {
 
 /// The run of an algorithm in the simulated fabric: its capture, frame by frame.
 pub fn synth(algorithm: &str, text: bool) -> Run {
-    registry::with(algorithm, Synth { text }).expect("a known algorithm")
+    let mut decisions = Journal::new(text);
+    let mut tap = |time, frame: &[u8]| {
+        decisions.add(Kind::Event, time, &[frame.len() as u64], &frame[..frame.len().min(256)]);
+        Ok(())
+    };
+    let scenario = Incast { duration: Nanos::new(300_000), ..Incast::SAMPLE };
+    named::run(&scenario, algorithm, None, Red::PRESETS[0].values, &mut tap)
+        .unwrap_or_else(|error| panic!("{algorithm}: {error}"));
+    Run { name: format!("synth {algorithm}"), input: Journal::default(), decisions }
 }
 
 /// The part of a sent frame that the library decides: the IP destination address and payload, without the ICRC. For a rate
@@ -380,28 +387,4 @@ impl SwitchHardware for SwitchDevice {
     }
 
     fn log(&mut self, _kind: u8, _now: Instant, _index: u32) {}
-}
-
-struct Synth {
-    text: bool,
-}
-
-impl registry::Visitor for Synth {
-    type Output = Run;
-
-    fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Run {
-        let scenario = Incast { duration: Nanos::new(300_000), ..Incast::SAMPLE };
-        let (pauses, marks) = stress_scenario(A::SIGNALS, Red::PRESETS[0].values);
-        let scenario = Incast { pauses, ..scenario };
-        let mut decisions = Journal::new(self.text);
-        let algorithm = algorithm(A::NAME).expect("a known algorithm");
-        let (rp, np) = (SettingsTable::of(&A::PRESETS[0].values), SettingsTable::of(&N::PRESETS[0].values));
-        scenario
-            .run(&*algorithm, [&rp, &np], &marks, &mut |time, frame| {
-                decisions.add(Kind::Event, time, &[frame.len() as u64], &frame[..frame.len().min(256)]);
-                Ok(())
-            })
-            .unwrap_or_else(|error| panic!("{}: {error}", A::NAME));
-        Run { name: format!("synth {}", A::NAME), input: Journal::default(), decisions }
-    }
 }
