@@ -24,6 +24,15 @@ pub trait RateLimiter {
     /// Called after every decision, changed or not: on a small core the stores take no longer than a comparison.
     fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos);
 
+    /// Whether the reaction point of this PFC priority is on. Where it is off, the engine sets line rate and no window, whatever
+    /// the machine decides, at each flow's next event or visit, at most 250 ms after a change. The machines go on, and CNPs
+    /// count as handled, so that switching on continues at the rates that the network calls for. The default is on, at no cost.
+    #[inline(always)]
+    fn is_enabled(&self, priority: u8) -> bool {
+        let _ = priority;
+        true
+    }
+
     /// For harnesses: called before the machine takes an event. `transition` returns the row of
     /// [`ReactionPoint::TRANSITIONS`] for this state and event. The default does not call it, so that firmware computes no row.
     #[inline(always)]
@@ -333,6 +342,9 @@ impl<A: ReactionPoint> Shared<A> {
         let cx = Cx { now, link: &self.link, params: &self.params, pause, clock_without_pauses };
         limiter.on_transition(|| flow.state.transition(&cx, event));
         let mut decision = flow.state.on(&cx, event);
+        if !limiter.is_enabled(flow.priority) {
+            decision = decision.unlimited(&self.link);
+        }
         // Read again rather than kept across `on`: keeping it would take a register in machines that do not use `pause`.
         decision.hold = decision.hold.max(self.pauses.left(now.stamp(), flow.priority));
         limiter.set(handle.index(), decision.rate, decision.window, decision.hold);
@@ -436,6 +448,12 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         self.shared.swept_until = start.stamp();
         self.shared.link = link;
         self.wakes.start(start.stamp());
+    }
+
+    /// Replaces the parameters, which come from [`ReactionPoint::check`] for the link of this engine. Flows keep their state: a
+    /// new limit holds from the next time on that the machine changes their rate.
+    pub fn set_params(&mut self, params: A::Params) {
+        self.shared.params = params;
     }
 
     /// The counters so far.

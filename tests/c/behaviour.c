@@ -39,6 +39,13 @@ int main(void)
     const rnic_link slow = {.line_rate = 1, .mtu = 1086, .base_rtt = 8000};
     EXPECT(rnic_rp_dcqcn_init(&port, sizeof port, &slow, 0, 0) == RNIC_CONFLICT);
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, &decision) == RNIC_NOT_READY);
+    const rnic_link no_mtu = {.line_rate = 100u << 21, .mtu = 0, .base_rtt = 8000};
+    const rnic_link no_rtt = {.line_rate = 100u << 21, .mtu = 1086, .base_rtt = 0};
+    static rnic_np_dcqcn_port no_link;
+    EXPECT(rnic_rp_dcqcn_init(&port, sizeof port, &no_mtu, 0, 0) == RNIC_CONFLICT);
+    EXPECT(rnic_rp_dcqcn_init(&port, sizeof port, &no_rtt, 0, 0) == RNIC_CONFLICT);
+    EXPECT(rnic_np_dcqcn_init(&no_link, sizeof no_link, &no_mtu, 0, 0) == RNIC_CONFLICT);
+    EXPECT(rnic_np_dcqcn_init(&no_link, sizeof no_link, &no_rtt, 0, 0) == RNIC_CONFLICT);
     EXPECT(rnic_rp_dcqcn_init(&port, sizeof port, &link, RNIC_RP_DCQCN_PRESET_PAPER, 0) == RNIC_OK);
     EXPECT(rnic_rp_swift_on((void *)&port, (void *)&flow, &event, &decision) == RNIC_NOT_READY);
 
@@ -48,6 +55,28 @@ int main(void)
     EXPECT(decision.wake_in == RNIC_NEVER);
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, &decision) == RNIC_OK);
     EXPECT(decision.rate == link.line_rate / 2 && decision.wake_in == 55000);
+
+    /* A flow that was never opened is refused, and so is one of another port, of this port before it was initialised again,
+     * or of another algorithm. A flow and its port may be moved. */
+    static rnic_rp_dcqcn_flow never;
+    static rnic_rp_dcqcn_port other;
+    rnic_rp_dcqcn_flow moved = flow, stranger;
+    rnic_rp_dcqcn_port elsewhere = port;
+    const rnic_event late = {.at = {.now = 1000000}, .kind = RNIC_WAKE};
+    EXPECT(rnic_rp_dcqcn_on(&port, &never, &late, &decision) == RNIC_NOT_OPEN);
+    EXPECT(rnic_rp_dcqcn_init(&other, sizeof other, &link, RNIC_RP_DCQCN_PRESET_PAPER, 0) == RNIC_OK);
+    EXPECT(rnic_rp_dcqcn_on(&other, &flow, &late, &decision) == RNIC_NOT_OPEN);
+    EXPECT(rnic_rp_dcqcn_open(&other, &late.at, &stranger, &decision) == RNIC_OK);
+    EXPECT(rnic_rp_dcqcn_on(&port, &stranger, &late, &decision) == RNIC_NOT_OPEN);
+    EXPECT(rnic_rp_dcqcn_init(&other, sizeof other, &link, RNIC_RP_DCQCN_PRESET_PAPER, 1) == RNIC_OK);
+    EXPECT(rnic_rp_dcqcn_on(&other, &stranger, &late, &decision) == RNIC_NOT_OPEN);
+    EXPECT(rnic_rp_dcqcn_on(&elsewhere, &moved, &late, &decision) == RNIC_OK && decision.rate == link.line_rate / 2);
+
+    /* While the reaction point is off, flows send at line rate; then at the rate of their state. */
+    EXPECT(rnic_rp_dcqcn_enable(&elsewhere, 0) == RNIC_OK && rnic_rp_dcqcn_enable(NULL, 0) == RNIC_NULL);
+    EXPECT(rnic_rp_dcqcn_on(&elsewhere, &moved, &late, &decision) == RNIC_OK && decision.rate == link.line_rate);
+    EXPECT(rnic_rp_dcqcn_enable(&elsewhere, 1) == RNIC_OK);
+    EXPECT(rnic_rp_dcqcn_on(&elsewhere, &moved, &late, &decision) == RNIC_OK && decision.rate == link.line_rate / 2);
 
     /* A call with bad arguments is refused and does not change the flow. */
     const rnic_rp_dcqcn_flow before = flow;

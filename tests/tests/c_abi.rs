@@ -76,7 +76,8 @@ fn structs_have_the_same_layout_in_c_and_rust() {
         ("np", cc_np::registry::ALL.iter().map(|entry| (entry.name, entry.state_bytes)).collect()),
     ] {
         for (name, bytes) in entries {
-            let (constant, bytes) = (format!("RNIC_{role}_{name}").to_uppercase(), bytes.max(1));
+            // The state, and a word for the port that opened the flow.
+            let (constant, bytes) = (format!("RNIC_{role}_{name}").to_uppercase(), bytes.next_multiple_of(4) + 4);
             for part in ["port", "flow"] {
                 let upper = part.to_uppercase();
                 for (operator, what) in [("sizeof", "BYTES"), ("_Alignof", "ALIGN")] {
@@ -84,7 +85,9 @@ fn structs_have_the_same_layout_in_c_and_rust() {
                     writeln!(text, "_Static_assert({types}, \"{name}\");").unwrap();
                 }
             }
-            writeln!(text, "_Static_assert({constant}_FLOW_BYTES == {bytes}, \"{name}\");").unwrap();
+            let rounded =
+                format!("({bytes} + {constant}_FLOW_ALIGN - 1) / {constant}_FLOW_ALIGN * {constant}_FLOW_ALIGN");
+            writeln!(text, "_Static_assert({constant}_FLOW_BYTES == {rounded}, \"{name}\");").unwrap();
         }
     }
     let folder = tempfile::tempdir().unwrap();

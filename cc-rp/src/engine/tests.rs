@@ -193,6 +193,57 @@ fn a_pause_holds_the_flows_of_its_priority_alone() {
     }
 }
 
+/// A rate limiter with a switch for each priority, all of them on at first.
+#[derive(Default)]
+struct Switches {
+    off: u8,
+    calls: Calls,
+}
+
+impl RateLimiter for Switches {
+    fn set(&mut self, index: u16, rate: Rate, window: Bytes, hold: Nanos) {
+        self.calls.set(index, rate, window, hold);
+    }
+
+    fn is_enabled(&self, priority: u8) -> bool {
+        self.off >> priority & 1 == 0
+    }
+}
+
+/// The reaction point is on or off for each priority by itself, the notification point for the whole port.
+#[test]
+fn the_reaction_point_of_a_priority_is_switched_off_and_on_a14() {
+    let (mut engine, mut limiter) = (engine(PAPER), Switches { off: 1 << 3, ..Switches::default() });
+    let flows = [3, 4].map(|priority| engine.open(at(0), priority, &mut limiter).unwrap());
+    let cnp = Event::Cnp { body_kind: CnpBodyKind::Standard };
+    let half = LINK.line_rate.to_bits() / 2;
+    let [off, on] = flows.map(|flow| engine.step(at(US), flow, &cnp, &mut limiter).unwrap().decision);
+    assert_eq!((off.rate, off.window, on.rate.to_bits()), (LINK.line_rate, Bytes::MAX, half));
+    assert_eq!(engine.counters().rp_cnp_handled, 2);
+    // PFC holds the flow all the same.
+    engine.pause(at(2 * US), 3, Nanos::new(10_000));
+    let held = engine.step(at(4 * US), flows[0], &sent(1), &mut limiter).unwrap().decision;
+    assert_eq!((held.hold.get(), held.rate), (8_000, LINK.line_rate));
+    engine.pause(at(5 * US), 3, Nanos::ZERO);
+    // Switching on continues with the rate of the state.
+    limiter.off = 0;
+    let on = engine.step(at(6 * US), flows[0], &sent(1), &mut limiter).unwrap().decision;
+    assert_eq!(on.rate.to_bits(), half);
+}
+
+#[test]
+fn new_parameters_hold_for_the_flows_that_are_open() {
+    let (mut engine, flow, mut limiter) = with_flow(PAPER);
+    let cnp = Event::Cnp { body_kind: CnpBodyKind::Standard };
+    engine.step(at(US), flow, &cnp, &mut limiter).unwrap();
+    let halved = *engine.state(flow).unwrap();
+    let limited = DcqcnSettings { rpg_min_rate: 10_000, ..PAPER };
+    engine.set_params(Dcqcn::check(&limited, &LINK).unwrap());
+    assert_eq!(engine.state(flow), Some(&halved), "flows keep their state");
+    let cut = |nth: u64| engine.step(at(100 * nth * US), flow, &cnp, &mut limiter).unwrap().decision.rate;
+    assert_eq!((1..9).map(cut).min(), Some(Rate::from_gbps(10)));
+}
+
 #[test]
 fn a_pause_that_ran_out_stays_over_while_only_pauses_are_passed() {
     let (mut engine, mut limiter) = (engine(PAPER), Calls::default());

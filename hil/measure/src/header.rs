@@ -7,6 +7,7 @@ use cc_rp::{EventSet, ReactionPoint};
 use hil_cores::tree;
 use rnic_cc::np::NpPort;
 use rnic_cc::rp::RpPort;
+use rnic_cc::types::Flow;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -60,7 +61,7 @@ impl cc_rp::registry::Visitor for Describe {
         let partner = A::RECEIVER.map_or(String::new(), |name| format!("; the receiver runs rnic_np_{name}"));
         let what = format!("{}: takes {}{partner}", A::NAME, takes.join(", "));
         let presets = A::PRESETS.iter().map(|preset| preset.name).collect();
-        block(("rp", A::NAME), &what, [layout::<RpPort<A>>(), layout::<A>()], presets, A::Settings::FIELDS)
+        block(("rp", A::NAME), &what, [layout::<RpPort<A>>(), layout::<Flow<A>>()], presets, A::Settings::FIELDS)
     }
 }
 
@@ -69,7 +70,7 @@ impl cc_np::registry::Visitor for Describe {
 
     fn visit<A: NotificationPoint>(self) -> String {
         let presets = A::PRESETS.iter().map(|preset| preset.name).collect();
-        block(("np", A::NAME), A::NAME, [layout::<NpPort<A>>(), layout::<A>()], presets, A::Settings::FIELDS)
+        block(("np", A::NAME), A::NAME, [layout::<NpPort<A>>(), layout::<Flow<A>>()], presets, A::Settings::FIELDS)
     }
 }
 
@@ -88,7 +89,7 @@ fn block(
 ) -> String {
     let capital = format!("RNIC_{}_{}", role.to_uppercase(), name.to_uppercase());
     let mut text = format!("\n/* {what} */\n");
-    for (part, (size, align)) in [("port", port), ("flow", (flow.0.max(1), flow.1))] {
+    for (part, (size, align)) in [("port", port), ("flow", flow)] {
         let upper = part.to_uppercase();
         put(
             &mut text,

@@ -19,8 +19,8 @@
  *
  * Memory is the caller's. Ports and flows are opaque; they contain numbers only, no pointers, and may be moved and copied.
  * A port and its flows may be used by one thread at a time. Arguments must not overlap. A port pointer must point to a
- * port that `init` filled, or to zeros, which are refused; a flow pointer to a flow that `open` filled with this same
- * port. Null and misaligned pointers are refused.
+ * port that `init` filled, or to zeros, which are refused; a flow pointer to a flow that `open` filled. A flow that was not
+ * opened with this same port is refused, and so are null and misaligned pointers.
  *
  * Units: times are nanoseconds, rates 2^-24 bytes per nanosecond (477 b/s; 1 Gb/s is 1 << 21), sizes bytes.
  *
@@ -53,6 +53,7 @@ typedef int32_t rnic_status;
 #define RNIC_OUT_OF_RANGE (-6) /* a value is outside the parameter's bounds */
 #define RNIC_CONFLICT (-7)     /* values contradict each other or this link */
 #define RNIC_BAD_EVENT (-8)    /* an event of unknown kind, or with a member outside its values */
+#define RNIC_NOT_OPEN (-9)     /* the flow was not opened with this port, or is closed */
 
 #define RNIC_NEVER 0xffffffffu     /* value of rnic_decision.wake_in: no wake is needed */
 #define RNIC_NO_WINDOW 0xffffffffu /* value of rnic_decision.window: no limit */
@@ -67,7 +68,7 @@ typedef struct rnic_text {
 typedef struct rnic_link {
     uint32_t line_rate;
     uint32_t mtu;      /* largest packet on the wire */
-    uint32_t base_rtt; /* round-trip time of the idle network */
+    uint32_t base_rtt; /* round-trip time of the idle network; none of the three may be 0 */
 } rnic_link;
 
 /* Description of a parameter. Ids count from 0; each algorithm's ids are named below. */
@@ -169,6 +170,8 @@ typedef struct rnic_decision {
  * get    reads a parameter
  * set    sets `count` parameters, or none of them if one is wrong; its id is then written to `fault`, if that is not null.
  *        Flows keep their state
+ * enable switches the reaction point off (`on` is 0) or on again. While it is off, flows send at line rate without a
+ *        window, from their next event on, and keep their state up to date
  * open   begins a flow that has sent nothing yet
  * on     handles one event of one flow; an event that the algorithm does not use is treated as a WAKE
  * count  reads a counter
@@ -180,6 +183,7 @@ typedef struct rnic_decision {
     rnic_status rnic_rp_##NAME##_get(rnic_rp_##NAME##_port *port, uint32_t id, uint32_t *value);                  \
     rnic_status rnic_rp_##NAME##_set(rnic_rp_##NAME##_port *port, const rnic_setting *list, size_t count,         \
                                      uint32_t *fault);                                                            \
+    rnic_status rnic_rp_##NAME##_enable(rnic_rp_##NAME##_port *port, uint32_t on);                                \
     rnic_status rnic_rp_##NAME##_open(rnic_rp_##NAME##_port *port, const rnic_moment *at,                         \
                                       rnic_rp_##NAME##_flow *flow, rnic_decision *decision);                      \
     rnic_status rnic_rp_##NAME##_on(rnic_rp_##NAME##_port *port, rnic_rp_##NAME##_flow *flow,                     \
@@ -266,12 +270,12 @@ typedef struct rnic_slot {
 /* ---- The algorithms: sizes and alignments in bytes, presets, parameters ---- */
 
 /* dcqcn: takes SENT, CNP, WAKE; the receiver runs rnic_np_dcqcn */
-#define RNIC_RP_DCQCN_PORT_BYTES 1592u
+#define RNIC_RP_DCQCN_PORT_BYTES 1600u
 #define RNIC_RP_DCQCN_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[199]; } rnic_rp_dcqcn_port;
-#define RNIC_RP_DCQCN_FLOW_BYTES 32u
+typedef struct { uint64_t opaque[200]; } rnic_rp_dcqcn_port;
+#define RNIC_RP_DCQCN_FLOW_BYTES 36u
 #define RNIC_RP_DCQCN_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_flow;
+typedef struct { uint32_t opaque[9]; } rnic_rp_dcqcn_flow;
 #define RNIC_RP_DCQCN_PRESET_PAPER 0u
 #define RNIC_RP_DCQCN_PRESET_VENDOR 1u
 #define RNIC_RP_DCQCN_PRESET_CX4 2u
@@ -305,12 +309,12 @@ typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_flow;
 RNIC_RP_FUNCTIONS(dcqcn);
 
 /* dcqcn_plus: takes CNP, WAKE; the receiver runs rnic_np_dcqcn_plus */
-#define RNIC_RP_DCQCN_PLUS_PORT_BYTES 192u
+#define RNIC_RP_DCQCN_PLUS_PORT_BYTES 200u
 #define RNIC_RP_DCQCN_PLUS_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[24]; } rnic_rp_dcqcn_plus_port;
-#define RNIC_RP_DCQCN_PLUS_FLOW_BYTES 32u
+typedef struct { uint64_t opaque[25]; } rnic_rp_dcqcn_plus_port;
+#define RNIC_RP_DCQCN_PLUS_FLOW_BYTES 36u
 #define RNIC_RP_DCQCN_PLUS_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_plus_flow;
+typedef struct { uint32_t opaque[9]; } rnic_rp_dcqcn_plus_flow;
 #define RNIC_RP_DCQCN_PLUS_PRESET_PAPER 0u
 #define RNIC_RP_DCQCN_PLUS_PRESET_LITERAL 1u
 #define RNIC_RP_DCQCN_PLUS_RPG_TIME_RESET 0u /* 1 to 131071 us */
@@ -333,9 +337,9 @@ RNIC_RP_FUNCTIONS(dcqcn_plus);
 #define RNIC_RP_TIMELY_PORT_BYTES 216u
 #define RNIC_RP_TIMELY_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[27]; } rnic_rp_timely_port;
-#define RNIC_RP_TIMELY_FLOW_BYTES 24u
+#define RNIC_RP_TIMELY_FLOW_BYTES 28u
 #define RNIC_RP_TIMELY_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[6]; } rnic_rp_timely_flow;
+typedef struct { uint32_t opaque[7]; } rnic_rp_timely_flow;
 #define RNIC_RP_TIMELY_PRESET_NS3_RDMA 0u
 #define RNIC_RP_TIMELY_PRESET_PAPER 1u
 #define RNIC_RP_TIMELY_PRESET_ERPC 2u
@@ -360,12 +364,12 @@ typedef struct { uint32_t opaque[6]; } rnic_rp_timely_flow;
 RNIC_RP_FUNCTIONS(timely);
 
 /* hpcc: takes SENT, ACK, NACK, WAKE; the receiver runs rnic_np_echo */
-#define RNIC_RP_HPCC_PORT_BYTES 144u
+#define RNIC_RP_HPCC_PORT_BYTES 152u
 #define RNIC_RP_HPCC_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[18]; } rnic_rp_hpcc_port;
-#define RNIC_RP_HPCC_FLOW_BYTES 96u
+typedef struct { uint64_t opaque[19]; } rnic_rp_hpcc_port;
+#define RNIC_RP_HPCC_FLOW_BYTES 100u
 #define RNIC_RP_HPCC_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[24]; } rnic_rp_hpcc_flow;
+typedef struct { uint32_t opaque[25]; } rnic_rp_hpcc_flow;
 #define RNIC_RP_HPCC_PRESET_DRAFT 0u
 #define RNIC_RP_HPCC_PRESET_HPCC_SIM 1u
 #define RNIC_RP_HPCC_PRESET_LSCC 2u
@@ -375,15 +379,16 @@ typedef struct { uint32_t opaque[24]; } rnic_rp_hpcc_flow;
 #define RNIC_RP_HPCC_RATE_AI 3u /* 1 to 1600000 Mb/s */
 #define RNIC_RP_HPCC_MIN_RATE 4u /* 1 to 1600000 Mb/s */
 #define RNIC_RP_HPCC_INT_MULTI 5u /* 1 to 64 */
+#define RNIC_RP_HPCC_NO_INT_RTTS 6u /* 0 to 255 */
 RNIC_RP_FUNCTIONS(hpcc);
 
 /* powertcp: takes SENT, ACK, NACK, WAKE; the receiver runs rnic_np_echo */
-#define RNIC_RP_POWERTCP_PORT_BYTES 136u
+#define RNIC_RP_POWERTCP_PORT_BYTES 152u
 #define RNIC_RP_POWERTCP_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[17]; } rnic_rp_powertcp_port;
-#define RNIC_RP_POWERTCP_FLOW_BYTES 96u
+typedef struct { uint64_t opaque[19]; } rnic_rp_powertcp_port;
+#define RNIC_RP_POWERTCP_FLOW_BYTES 100u
 #define RNIC_RP_POWERTCP_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[24]; } rnic_rp_powertcp_flow;
+typedef struct { uint32_t opaque[25]; } rnic_rp_powertcp_flow;
 #define RNIC_RP_POWERTCP_PRESET_PAPER 0u
 #define RNIC_RP_POWERTCP_PRESET_LINUX 1u
 #define RNIC_RP_POWERTCP_GAMMA 0u /* 1000 to 1000000 ppm */
@@ -391,15 +396,16 @@ typedef struct { uint32_t opaque[24]; } rnic_rp_powertcp_flow;
 #define RNIC_RP_POWERTCP_BASE_RTT 2u /* 0 to 16000000 ns */
 #define RNIC_RP_POWERTCP_MIN_RATE 3u /* 1 to 1600000 Mb/s */
 #define RNIC_RP_POWERTCP_INT_MULTI 4u /* 1 to 64 */
+#define RNIC_RP_POWERTCP_NO_INT_RTTS 5u /* 0 to 255 */
 RNIC_RP_FUNCTIONS(powertcp);
 
 /* theta_powertcp: takes SENT, ACK, NACK, WAKE; the receiver runs rnic_np_echo */
-#define RNIC_RP_THETA_POWERTCP_PORT_BYTES 136u
+#define RNIC_RP_THETA_POWERTCP_PORT_BYTES 152u
 #define RNIC_RP_THETA_POWERTCP_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[17]; } rnic_rp_theta_powertcp_port;
-#define RNIC_RP_THETA_POWERTCP_FLOW_BYTES 32u
+typedef struct { uint64_t opaque[19]; } rnic_rp_theta_powertcp_port;
+#define RNIC_RP_THETA_POWERTCP_FLOW_BYTES 36u
 #define RNIC_RP_THETA_POWERTCP_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[8]; } rnic_rp_theta_powertcp_flow;
+typedef struct { uint32_t opaque[9]; } rnic_rp_theta_powertcp_flow;
 #define RNIC_RP_THETA_POWERTCP_PRESET_PAPER 0u
 #define RNIC_RP_THETA_POWERTCP_PRESET_LINUX 1u
 #define RNIC_RP_THETA_POWERTCP_GAMMA 0u /* 1000 to 1000000 ppm */
@@ -407,15 +413,16 @@ typedef struct { uint32_t opaque[8]; } rnic_rp_theta_powertcp_flow;
 #define RNIC_RP_THETA_POWERTCP_BASE_RTT 2u /* 0 to 16000000 ns */
 #define RNIC_RP_THETA_POWERTCP_MIN_RATE 3u /* 1 to 1600000 Mb/s */
 #define RNIC_RP_THETA_POWERTCP_INT_MULTI 4u /* 1 to 64 */
+#define RNIC_RP_THETA_POWERTCP_NO_INT_RTTS 5u /* 0 to 255 */
 RNIC_RP_FUNCTIONS(theta_powertcp);
 
 /* swift: takes SENT, ACK, NACK, WAKE; the receiver runs rnic_np_echo */
-#define RNIC_RP_SWIFT_PORT_BYTES 224u
+#define RNIC_RP_SWIFT_PORT_BYTES 232u
 #define RNIC_RP_SWIFT_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[28]; } rnic_rp_swift_port;
-#define RNIC_RP_SWIFT_FLOW_BYTES 24u
+typedef struct { uint64_t opaque[29]; } rnic_rp_swift_port;
+#define RNIC_RP_SWIFT_FLOW_BYTES 28u
 #define RNIC_RP_SWIFT_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[6]; } rnic_rp_swift_flow;
+typedef struct { uint32_t opaque[7]; } rnic_rp_swift_flow;
 #define RNIC_RP_SWIFT_PRESET_FALCON 0u
 #define RNIC_RP_SWIFT_PRESET_HTSIM 1u
 #define RNIC_RP_SWIFT_ADDITIVE_INCREMENT 0u /* 1000 to 16000000 ppm */
@@ -441,9 +448,9 @@ RNIC_RP_FUNCTIONS(swift);
 #define RNIC_RP_RCC_PORT_BYTES 120u
 #define RNIC_RP_RCC_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[15]; } rnic_rp_rcc_port;
-#define RNIC_RP_RCC_FLOW_BYTES 16u
+#define RNIC_RP_RCC_FLOW_BYTES 20u
 #define RNIC_RP_RCC_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[4]; } rnic_rp_rcc_flow;
+typedef struct { uint32_t opaque[5]; } rnic_rp_rcc_flow;
 #define RNIC_RP_RCC_PRESET_PAPER 0u
 #define RNIC_RP_RCC_BASE_RTT 0u /* 0 to 10000000 ns */
 #define RNIC_RP_RCC_MIN_RATE 1u /* 1 to 1600000 Mb/s */
@@ -453,9 +460,9 @@ RNIC_RP_FUNCTIONS(rcc);
 #define RNIC_RP_RCC_SENDER_PORT_BYTES 184u
 #define RNIC_RP_RCC_SENDER_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[23]; } rnic_rp_rcc_sender_port;
-#define RNIC_RP_RCC_SENDER_FLOW_BYTES 40u
+#define RNIC_RP_RCC_SENDER_FLOW_BYTES 44u
 #define RNIC_RP_RCC_SENDER_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[10]; } rnic_rp_rcc_sender_flow;
+typedef struct { uint32_t opaque[11]; } rnic_rp_rcc_sender_flow;
 #define RNIC_RP_RCC_SENDER_PRESET_RCC_IV 0u
 #define RNIC_RP_RCC_SENDER_PRESET_RCC_VA 1u
 #define RNIC_RP_RCC_SENDER_K_P 0u /* 0 to 1000000 */
@@ -470,12 +477,12 @@ typedef struct { uint32_t opaque[10]; } rnic_rp_rcc_sender_flow;
 RNIC_RP_FUNCTIONS(rcc_sender);
 
 /* dcqcn_tcd: takes SENT, CNP, WAKE; the receiver runs rnic_np_dcqcn_tcd */
-#define RNIC_RP_DCQCN_TCD_PORT_BYTES 1600u
+#define RNIC_RP_DCQCN_TCD_PORT_BYTES 1608u
 #define RNIC_RP_DCQCN_TCD_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[200]; } rnic_rp_dcqcn_tcd_port;
-#define RNIC_RP_DCQCN_TCD_FLOW_BYTES 32u
+typedef struct { uint64_t opaque[201]; } rnic_rp_dcqcn_tcd_port;
+#define RNIC_RP_DCQCN_TCD_FLOW_BYTES 36u
 #define RNIC_RP_DCQCN_TCD_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[8]; } rnic_rp_dcqcn_tcd_flow;
+typedef struct { uint32_t opaque[9]; } rnic_rp_dcqcn_tcd_flow;
 #define RNIC_RP_DCQCN_TCD_PRESET_PAPER 0u
 #define RNIC_RP_DCQCN_TCD_PRESET_TCD_SIM 1u
 #define RNIC_RP_DCQCN_TCD_CLAMP_TGT_RATE 0u /* 0 to 1 */
@@ -510,9 +517,9 @@ RNIC_RP_FUNCTIONS(dcqcn_tcd);
 #define RNIC_RP_TIMELY_TCD_PORT_BYTES 216u
 #define RNIC_RP_TIMELY_TCD_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[27]; } rnic_rp_timely_tcd_port;
-#define RNIC_RP_TIMELY_TCD_FLOW_BYTES 28u
+#define RNIC_RP_TIMELY_TCD_FLOW_BYTES 32u
 #define RNIC_RP_TIMELY_TCD_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[7]; } rnic_rp_timely_tcd_flow;
+typedef struct { uint32_t opaque[8]; } rnic_rp_timely_tcd_flow;
 #define RNIC_RP_TIMELY_TCD_PRESET_NS3_RDMA 0u
 #define RNIC_RP_TIMELY_TCD_PRESET_PAPER 1u
 #define RNIC_RP_TIMELY_TCD_PRESET_ERPC 2u
@@ -537,12 +544,12 @@ typedef struct { uint32_t opaque[7]; } rnic_rp_timely_tcd_flow;
 RNIC_RP_FUNCTIONS(timely_tcd);
 
 /* acc: takes SENT, ACK, NACK, WAKE; the receiver runs rnic_np_echo */
-#define RNIC_RP_ACC_PORT_BYTES 152u
+#define RNIC_RP_ACC_PORT_BYTES 160u
 #define RNIC_RP_ACC_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[19]; } rnic_rp_acc_port;
-#define RNIC_RP_ACC_FLOW_BYTES 40u
+typedef struct { uint64_t opaque[20]; } rnic_rp_acc_port;
+#define RNIC_RP_ACC_FLOW_BYTES 44u
 #define RNIC_RP_ACC_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[10]; } rnic_rp_acc_flow;
+typedef struct { uint32_t opaque[11]; } rnic_rp_acc_flow;
 #define RNIC_RP_ACC_PRESET_RECONSTRUCTION 0u
 #define RNIC_RP_ACC_PRESET_SLIDES 1u
 #define RNIC_RP_ACC_PERIOD 0u /* 100 to 400 % */
@@ -561,19 +568,19 @@ RNIC_RP_FUNCTIONS(acc);
 #define RNIC_RP_PFC_PORT_BYTES 72u
 #define RNIC_RP_PFC_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[9]; } rnic_rp_pfc_port;
-#define RNIC_RP_PFC_FLOW_BYTES 1u
-#define RNIC_RP_PFC_FLOW_ALIGN 1u
-typedef struct { uint8_t opaque[1]; } rnic_rp_pfc_flow;
+#define RNIC_RP_PFC_FLOW_BYTES 4u
+#define RNIC_RP_PFC_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[1]; } rnic_rp_pfc_flow;
 #define RNIC_RP_PFC_PRESET_STANDARD 0u
 RNIC_RP_FUNCTIONS(pfc);
 
 /* hpcc_star: takes SENT, ACK, NACK, WAKE, SWITCH_INT; the receiver runs rnic_np_echo */
-#define RNIC_RP_HPCC_STAR_PORT_BYTES 208u
+#define RNIC_RP_HPCC_STAR_PORT_BYTES 216u
 #define RNIC_RP_HPCC_STAR_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[26]; } rnic_rp_hpcc_star_port;
-#define RNIC_RP_HPCC_STAR_FLOW_BYTES 192u
+typedef struct { uint64_t opaque[27]; } rnic_rp_hpcc_star_port;
+#define RNIC_RP_HPCC_STAR_FLOW_BYTES 196u
 #define RNIC_RP_HPCC_STAR_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[48]; } rnic_rp_hpcc_star_flow;
+typedef struct { uint32_t opaque[49]; } rnic_rp_hpcc_star_flow;
 #define RNIC_RP_HPCC_STAR_PRESET_PAPER 0u
 #define RNIC_RP_HPCC_STAR_ETA 0u /* 500000 to 1000000 ppm */
 #define RNIC_RP_HPCC_STAR_MAX_STAGE 1u /* 0 to 255 */
@@ -582,15 +589,16 @@ typedef struct { uint32_t opaque[48]; } rnic_rp_hpcc_star_flow;
 #define RNIC_RP_HPCC_STAR_RATE_AI 4u /* 1 to 1600000 Mb/s */
 #define RNIC_RP_HPCC_STAR_MIN_RATE 5u /* 1 to 1600000 Mb/s */
 #define RNIC_RP_HPCC_STAR_INT_MULTI 6u /* 1 to 64 */
+#define RNIC_RP_HPCC_STAR_NO_INT_RTTS 7u /* 0 to 255 */
 RNIC_RP_FUNCTIONS(hpcc_star);
 
 /* mlcc: takes SENT, ACK, NACK, WAKE, SWITCH_INT; the receiver runs rnic_np_mlcc */
 #define RNIC_RP_MLCC_PORT_BYTES 152u
 #define RNIC_RP_MLCC_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[19]; } rnic_rp_mlcc_port;
-#define RNIC_RP_MLCC_FLOW_BYTES 108u
+#define RNIC_RP_MLCC_FLOW_BYTES 112u
 #define RNIC_RP_MLCC_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[27]; } rnic_rp_mlcc_flow;
+typedef struct { uint32_t opaque[28]; } rnic_rp_mlcc_flow;
 #define RNIC_RP_MLCC_PRESET_PAPER 0u
 #define RNIC_RP_MLCC_ETA 0u /* 500000 to 1000000 ppm */
 #define RNIC_RP_MLCC_MAX_STAGE 1u /* 0 to 255 */
@@ -604,9 +612,9 @@ RNIC_RP_FUNCTIONS(mlcc);
 #define RNIC_NP_DCQCN_PORT_BYTES 112u
 #define RNIC_NP_DCQCN_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[14]; } rnic_np_dcqcn_port;
-#define RNIC_NP_DCQCN_FLOW_BYTES 8u
+#define RNIC_NP_DCQCN_FLOW_BYTES 12u
 #define RNIC_NP_DCQCN_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[2]; } rnic_np_dcqcn_flow;
+typedef struct { uint32_t opaque[3]; } rnic_np_dcqcn_flow;
 #define RNIC_NP_DCQCN_PRESET_PAPER 0u
 #define RNIC_NP_DCQCN_PRESET_VENDOR 1u
 #define RNIC_NP_DCQCN_PRESET_CX4 2u
@@ -622,9 +630,9 @@ RNIC_NP_FUNCTIONS(dcqcn);
 #define RNIC_NP_DCQCN_PLUS_PORT_BYTES 152u
 #define RNIC_NP_DCQCN_PLUS_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[19]; } rnic_np_dcqcn_plus_port;
-#define RNIC_NP_DCQCN_PLUS_FLOW_BYTES 8u
+#define RNIC_NP_DCQCN_PLUS_FLOW_BYTES 12u
 #define RNIC_NP_DCQCN_PLUS_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[2]; } rnic_np_dcqcn_plus_flow;
+typedef struct { uint32_t opaque[3]; } rnic_np_dcqcn_plus_flow;
 #define RNIC_NP_DCQCN_PLUS_PRESET_PAPER 0u
 #define RNIC_NP_DCQCN_PLUS_CNP_GENERATION_INTERVAL 0u /* 100 to 100000 ns */
 #define RNIC_NP_DCQCN_PLUS_MIN_TIME_BETWEEN_CNPS 1u /* 0 to 100000 us */
@@ -639,9 +647,9 @@ RNIC_NP_FUNCTIONS(dcqcn_plus);
 #define RNIC_NP_ECHO_PORT_BYTES 88u
 #define RNIC_NP_ECHO_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[11]; } rnic_np_echo_port;
-#define RNIC_NP_ECHO_FLOW_BYTES 1u
-#define RNIC_NP_ECHO_FLOW_ALIGN 1u
-typedef struct { uint8_t opaque[1]; } rnic_np_echo_flow;
+#define RNIC_NP_ECHO_FLOW_BYTES 8u
+#define RNIC_NP_ECHO_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[2]; } rnic_np_echo_flow;
 #define RNIC_NP_ECHO_PRESET_BINARY 0u
 #define RNIC_NP_ECHO_PRESET_TERNARY 1u
 #define RNIC_NP_ECHO_TERNARY_MARKS 0u /* 0 to 1 */
@@ -653,9 +661,9 @@ RNIC_NP_FUNCTIONS(echo);
 #define RNIC_NP_RCC_PORT_BYTES 216u
 #define RNIC_NP_RCC_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[27]; } rnic_np_rcc_port;
-#define RNIC_NP_RCC_FLOW_BYTES 28u
+#define RNIC_NP_RCC_FLOW_BYTES 32u
 #define RNIC_NP_RCC_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[7]; } rnic_np_rcc_flow;
+typedef struct { uint32_t opaque[8]; } rnic_np_rcc_flow;
 #define RNIC_NP_RCC_PRESET_RCC_IV 0u
 #define RNIC_NP_RCC_PRESET_RCC_VA 1u
 #define RNIC_NP_RCC_K_P 0u /* 0 to 1000000 */
@@ -675,9 +683,9 @@ RNIC_NP_FUNCTIONS(rcc);
 #define RNIC_NP_RCC_SENDER_PORT_BYTES 216u
 #define RNIC_NP_RCC_SENDER_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[27]; } rnic_np_rcc_sender_port;
-#define RNIC_NP_RCC_SENDER_FLOW_BYTES 8u
+#define RNIC_NP_RCC_SENDER_FLOW_BYTES 12u
 #define RNIC_NP_RCC_SENDER_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[2]; } rnic_np_rcc_sender_flow;
+typedef struct { uint32_t opaque[3]; } rnic_np_rcc_sender_flow;
 #define RNIC_NP_RCC_SENDER_PRESET_RCC_IV 0u
 #define RNIC_NP_RCC_SENDER_PRESET_RCC_VA 1u
 #define RNIC_NP_RCC_SENDER_K_P 0u /* 0 to 1000000 */
@@ -697,9 +705,9 @@ RNIC_NP_FUNCTIONS(rcc_sender);
 #define RNIC_NP_DCQCN_TCD_PORT_BYTES 96u
 #define RNIC_NP_DCQCN_TCD_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[12]; } rnic_np_dcqcn_tcd_port;
-#define RNIC_NP_DCQCN_TCD_FLOW_BYTES 8u
+#define RNIC_NP_DCQCN_TCD_FLOW_BYTES 12u
 #define RNIC_NP_DCQCN_TCD_FLOW_ALIGN 4u
-typedef struct { uint32_t opaque[2]; } rnic_np_dcqcn_tcd_flow;
+typedef struct { uint32_t opaque[3]; } rnic_np_dcqcn_tcd_flow;
 #define RNIC_NP_DCQCN_TCD_PRESET_TCD_SIM 0u
 #define RNIC_NP_DCQCN_TCD_MIN_TIME_BETWEEN_CNPS 0u /* 0 to 131071 us */
 #define RNIC_NP_DCQCN_TCD_CNP_DSCP 1u /* 0 to 63 */
@@ -712,9 +720,9 @@ RNIC_NP_FUNCTIONS(dcqcn_tcd);
 #define RNIC_NP_MLCC_PORT_BYTES 216u
 #define RNIC_NP_MLCC_PORT_ALIGN 8u
 typedef struct { uint64_t opaque[27]; } rnic_np_mlcc_port;
-#define RNIC_NP_MLCC_FLOW_BYTES 272u
+#define RNIC_NP_MLCC_FLOW_BYTES 280u
 #define RNIC_NP_MLCC_FLOW_ALIGN 8u
-typedef struct { uint64_t opaque[34]; } rnic_np_mlcc_flow;
+typedef struct { uint64_t opaque[35]; } rnic_np_mlcc_flow;
 #define RNIC_NP_MLCC_PRESET_PAPER 0u
 #define RNIC_NP_MLCC_ETA 0u /* 500000 to 1000000 ppm */
 #define RNIC_NP_MLCC_MAX_STAGE 1u /* 0 to 255 */

@@ -19,8 +19,8 @@
  *
  * Memory is the caller's. Ports and flows are opaque; they contain numbers only, no pointers, and may be moved and copied.
  * A port and its flows may be used by one thread at a time. Arguments must not overlap. A port pointer must point to a
- * port that `init` filled, or to zeros, which are refused; a flow pointer to a flow that `open` filled with this same
- * port. Null and misaligned pointers are refused.
+ * port that `init` filled, or to zeros, which are refused; a flow pointer to a flow that `open` filled. A flow that was not
+ * opened with this same port is refused, and so are null and misaligned pointers.
  *
  * Units: times are nanoseconds, rates 2^-24 bytes per nanosecond (477 b/s; 1 Gb/s is 1 << 21), sizes bytes.
  *
@@ -53,6 +53,7 @@ typedef int32_t rnic_status;
 #define RNIC_OUT_OF_RANGE (-6) /* a value is outside the parameter's bounds */
 #define RNIC_CONFLICT (-7)     /* values contradict each other or this link */
 #define RNIC_BAD_EVENT (-8)    /* an event of unknown kind, or with a member outside its values */
+#define RNIC_NOT_OPEN (-9)     /* the flow was not opened with this port, or is closed */
 
 #define RNIC_NEVER 0xffffffffu     /* value of rnic_decision.wake_in: no wake is needed */
 #define RNIC_NO_WINDOW 0xffffffffu /* value of rnic_decision.window: no limit */
@@ -67,7 +68,7 @@ typedef struct rnic_text {
 typedef struct rnic_link {
     uint32_t line_rate;
     uint32_t mtu;      /* largest packet on the wire */
-    uint32_t base_rtt; /* round-trip time of the idle network */
+    uint32_t base_rtt; /* round-trip time of the idle network; none of the three may be 0 */
 } rnic_link;
 
 /* Description of a parameter. Ids count from 0; each algorithm's ids are named below. */
@@ -169,6 +170,8 @@ typedef struct rnic_decision {
  * get    reads a parameter
  * set    sets `count` parameters, or none of them if one is wrong; its id is then written to `fault`, if that is not null.
  *        Flows keep their state
+ * enable switches the reaction point off (`on` is 0) or on again. While it is off, flows send at line rate without a
+ *        window, from their next event on, and keep their state up to date
  * open   begins a flow that has sent nothing yet
  * on     handles one event of one flow; an event that the algorithm does not use is treated as a WAKE
  * count  reads a counter
@@ -180,6 +183,7 @@ typedef struct rnic_decision {
     rnic_status rnic_rp_##NAME##_get(rnic_rp_##NAME##_port *port, uint32_t id, uint32_t *value);                  \
     rnic_status rnic_rp_##NAME##_set(rnic_rp_##NAME##_port *port, const rnic_setting *list, size_t count,         \
                                      uint32_t *fault);                                                            \
+    rnic_status rnic_rp_##NAME##_enable(rnic_rp_##NAME##_port *port, uint32_t on);                                \
     rnic_status rnic_rp_##NAME##_open(rnic_rp_##NAME##_port *port, const rnic_moment *at,                         \
                                       rnic_rp_##NAME##_flow *flow, rnic_decision *decision);                      \
     rnic_status rnic_rp_##NAME##_on(rnic_rp_##NAME##_port *port, rnic_rp_##NAME##_flow *flow,                     \

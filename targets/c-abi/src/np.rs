@@ -5,7 +5,8 @@
 
 use crate::settings::{self, Param};
 use crate::types::{
-    Arrival, CounterInfo, Link, Reply, Setting, Slot, Status, Text, exclusive, put, ready, shared, status, usable,
+    Arrival, CounterInfo, Flow, Link, Reply, Setting, Slot, Status, Text, opened, port_id, put, ready, shared, status,
+    usable,
 };
 use cc_core::clock::LocalClock;
 use cc_core::wire::shim::MlccData;
@@ -17,6 +18,8 @@ use cc_np::{Cx, NotificationPoint};
 pub struct NpPort<A: NotificationPoint> {
     /// [`NpPort::READY`] once the port is initialised.
     ready: u32,
+    /// By which flows know the port, see [`port_id`].
+    id: u32,
     counters: Counters,
     clock: LocalClock,
     link: cc_core::Link,
@@ -66,9 +69,11 @@ impl<A: NotificationPoint> NpPort<A> {
             return Err(Status::TooSmall);
         }
         let preset = A::PRESETS.get(preset as usize).ok_or(Status::UnknownId)?;
+        link.check().map_err(|error| settings::status_of(&error))?;
         let params = A::check(&preset.values, &link).map_err(|error| settings::status_of(&error))?;
         let made = Self {
             ready: Self::READY,
+            id: port_id(port, Self::READY, now),
             counters: Counters::default(),
             clock: LocalClock::new(Instant::from_nanos(now)),
             link,
@@ -127,13 +132,14 @@ impl<A: NotificationPoint> NpPort<A> {
     ///
     /// # Safety
     /// That of [`NpPort::ready`]; unless null or misaligned, `flow` points to room.
-    unsafe fn open(port: *mut Self, now: u64, local: u32, flow: *mut A) -> Result<(), Status> {
+    unsafe fn open(port: *mut Self, now: u64, local: u32, flow: *mut Flow<A>) -> Result<(), Status> {
         usable(flow)?;
         // SAFETY: the caller guarantees it.
-        let (cx, shared, _) = unsafe { Self::ready(port) }?.at(now);
-        let record = A::open(&cx, shared, Some(Qpn::new(local)));
+        let port = unsafe { Self::ready(port) }?;
+        let (cx, shared, _) = port.at(now);
+        let state = A::open(&cx, shared, Some(Qpn::new(local)));
         // SAFETY: the caller guarantees the room.
-        unsafe { put(flow, record) }
+        unsafe { put(flow, Flow { state, port: port.id }) }
     }
 
     /// Handles one packet of one flow.
@@ -141,9 +147,16 @@ impl<A: NotificationPoint> NpPort<A> {
     /// # Safety
     /// That of [`NpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and is not accessed elsewhere,
     /// `arrival` to an arrival, and `reply` to room.
-    unsafe fn on(port: *mut Self, flow: *mut A, arrival: *const Arrival, reply: *mut Reply) -> Result<(), Status> {
+    unsafe fn on(
+        port: *mut Self,
+        flow: *mut Flow<A>,
+        arrival: *const Arrival,
+        reply: *mut Reply,
+    ) -> Result<(), Status> {
         // SAFETY: the caller guarantees all of them.
-        let (port, flow, arrival) = unsafe { (Self::ready(port)?, exclusive(flow)?, shared(arrival)?) };
+        let (port, arrival) = unsafe { (Self::ready(port)?, shared(arrival)?) };
+        // SAFETY: the caller guarantees it.
+        let flow = unsafe { opened(flow, port.id) }?;
         usable(reply)?;
         let (cx, shared, counters) = port.at(arrival.now);
         let ecn = Ecn::from_bits(arrival.ecn);
@@ -195,12 +208,14 @@ impl<A: NotificationPoint> NpPort<A> {
     /// That of [`NpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and is not accessed elsewhere.
     unsafe fn with_flow(
         port: *mut Self,
-        flow: *mut A,
+        flow: *mut Flow<A>,
         now: u64,
         what: impl FnOnce(&mut A, &Cx<'_, A::Params>, &mut A::Shared),
     ) -> Result<(), Status> {
         // SAFETY: the caller guarantees both.
-        let (port, flow) = unsafe { (Self::ready(port)?, exclusive(flow)?) };
+        let port = unsafe { Self::ready(port) }?;
+        // SAFETY: the caller guarantees it.
+        let flow = unsafe { opened(flow, port.id) }?;
         let (cx, shared, _) = port.at(now);
         what(flow, &cx, shared);
         Ok(())
@@ -210,7 +225,7 @@ impl<A: NotificationPoint> NpPort<A> {
     ///
     /// # Safety
     /// That of [`NpPort::with_flow`].
-    unsafe fn notified(port: *mut Self, flow: *mut A, now: u64) -> Result<(), Status> {
+    unsafe fn notified(port: *mut Self, flow: *mut Flow<A>, now: u64) -> Result<(), Status> {
         // SAFETY: the caller guarantees both, which are checked one after the other.
         unsafe {
             Self::with_flow(port, flow, now, |flow, cx, shared| flow.on_cnp_sent(cx, shared))?;
@@ -220,11 +235,24 @@ impl<A: NotificationPoint> NpPort<A> {
         Ok(())
     }
 
+    /// Ends the record of a flow.
+    ///
+    /// # Safety
+    /// That of [`NpPort::with_flow`].
+    unsafe fn close(port: *mut Self, flow: *mut Flow<A>, now: u64) -> Result<(), Status> {
+        // SAFETY: the caller guarantees both; the flow is an open one once the first line has returned.
+        unsafe {
+            Self::with_flow(port, flow, now, |flow, cx, shared| flow.on_evicted(cx, shared))?;
+            (*flow).port = 0;
+        }
+        Ok(())
+    }
+
     /// Runs the flow's slot.
     ///
     /// # Safety
     /// That of [`NpPort::with_flow`]; unless null or misaligned, `slot` points to room.
-    unsafe fn slot(port: *mut Self, flow: *mut A, now: u64, slot: *mut Slot) -> Result<(), Status> {
+    unsafe fn slot(port: *mut Self, flow: *mut Flow<A>, now: u64, slot: *mut Slot) -> Result<(), Status> {
         usable(slot)?;
         let mut taken = Slot::default();
         // SAFETY: the caller guarantees all of them.
@@ -296,7 +324,7 @@ macro_rules! functions {
                     port: *mut NpPort<Machine>,
                     now: u64,
                     local_qpn: u32,
-                    flow: *mut Machine,
+                    flow: *mut Flow<Machine>,
                 ) -> Status {
                     // SAFETY: the header requires the same of the caller.
                     status(unsafe { NpPort::open(port, now, local_qpn, flow) })
@@ -306,7 +334,7 @@ macro_rules! functions {
                 #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_on"))]
                 pub unsafe extern "C" fn on(
                     port: *mut NpPort<Machine>,
-                    flow: *mut Machine,
+                    flow: *mut Flow<Machine>,
                     arrival: *const Arrival,
                     reply: *mut Reply,
                 ) -> Status {
@@ -316,7 +344,7 @@ macro_rules! functions {
 
                 /// `notified`, for C.
                 #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_on_cnp_sent"))]
-                pub unsafe extern "C" fn notified(port: *mut NpPort<Machine>, flow: *mut Machine, now: u64) -> Status {
+                pub unsafe extern "C" fn notified(port: *mut NpPort<Machine>, flow: *mut Flow<Machine>, now: u64) -> Status {
                     // SAFETY: the header requires the same of the caller.
                     status(unsafe { NpPort::notified(port, flow, now) })
                 }
@@ -325,7 +353,7 @@ macro_rules! functions {
                 #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_on_ack_sent"))]
                 pub unsafe extern "C" fn acknowledged(
                     port: *mut NpPort<Machine>,
-                    flow: *mut Machine,
+                    flow: *mut Flow<Machine>,
                     now: u64,
                 ) -> Status {
                     // SAFETY: the header requires the same of the caller.
@@ -338,7 +366,7 @@ macro_rules! functions {
                 #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_slot"))]
                 pub unsafe extern "C" fn slot(
                     port: *mut NpPort<Machine>,
-                    flow: *mut Machine,
+                    flow: *mut Flow<Machine>,
                     now: u64,
                     slot: *mut Slot,
                 ) -> Status {
@@ -348,9 +376,9 @@ macro_rules! functions {
 
                 /// `close`, for C.
                 #[unsafe(export_name = concat!("rnic_np_", stringify!($module), "_close"))]
-                pub unsafe extern "C" fn close(port: *mut NpPort<Machine>, flow: *mut Machine, now: u64) -> Status {
+                pub unsafe extern "C" fn close(port: *mut NpPort<Machine>, flow: *mut Flow<Machine>, now: u64) -> Status {
                     // SAFETY: the header requires the same of the caller.
-                    status(unsafe { NpPort::with_flow(port, flow, now, |flow, cx, shared| flow.on_evicted(cx, shared)) })
+                    status(unsafe { NpPort::close(port, flow, now) })
                 }
 
                 /// `count`, for C.

@@ -2,8 +2,8 @@
 
 use crate::settings::{self, Param};
 use crate::types::{
-    Ack, CounterInfo, Decision, Event, Link, Moment, Setting, Status, Text, exclusive, kind, put, ready, shared,
-    status, usable,
+    Ack, CounterInfo, Decision, Event, Flow, Link, Moment, Setting, Status, Text, kind, opened, port_id, put, ready,
+    shared, status, usable,
 };
 use cc_core::clock::LocalClock;
 use cc_core::{Bytes, CnpBodyKind, Delay, Grant, Instant, IntStack, Mark, Nanos, Psn, Rate};
@@ -14,11 +14,15 @@ use cc_rp::{CnpIgnored, Cx, EventSet, ReactionPoint, Signals, gate_event};
 pub struct RpPort<A: ReactionPoint> {
     /// [`RpPort::READY`] once the port is initialised.
     ready: u32,
+    /// By which flows know the port, see [`port_id`].
+    id: u32,
     counters: Counters,
     clock: LocalClock,
     link: cc_core::Link,
     params: A::Params,
     settings: A::Settings,
+    /// Flows send at line rate whatever the machine decides.
+    is_off: bool,
 }
 
 /// Counters of a port, in the order of [`COUNTERS`]. The clock keeps its own.
@@ -66,14 +70,17 @@ impl<A: ReactionPoint> RpPort<A> {
         }
         usable(port)?;
         let preset = A::PRESETS.get(preset as usize).ok_or(Status::UnknownId)?;
+        link.check().map_err(|error| settings::status_of(&error))?;
         let params = A::check(&preset.values, &link).map_err(|error| settings::status_of(&error))?;
         let made = Self {
             ready: Self::READY,
+            id: port_id(port, Self::READY, now),
             counters: Counters::default(),
             clock: LocalClock::new(Instant::from_nanos(now)),
             link,
             params,
             settings: preset.values,
+            is_off: false,
         };
         // SAFETY: there is room, as was just seen.
         unsafe { put(port, made) }
@@ -104,6 +111,16 @@ impl<A: ReactionPoint> RpPort<A> {
         Ok(())
     }
 
+    /// Switches the reaction point on or off.
+    ///
+    /// # Safety
+    /// That of [`RpPort::ready`].
+    unsafe fn enable(port: *mut Self, on: u32) -> Result<(), Status> {
+        // SAFETY: the caller guarantees it.
+        unsafe { Self::ready(port) }?.is_off = on == 0;
+        Ok(())
+    }
+
     /// Reads a counter.
     fn count(&self, id: u32) -> Result<u64, Status> {
         let Counters { handled, stale, unsupported } = self.counters;
@@ -128,7 +145,11 @@ impl<A: ReactionPoint> RpPort<A> {
             pause,
             clock_without_pauses: at.clock_without_pauses(now),
         };
-        let cc_rp::Decision { rate, window, hold, wake_in } = flow.on(&cx, event);
+        let mut decision = flow.on(&cx, event);
+        if self.is_off {
+            decision = decision.unlimited(&self.link);
+        }
+        let cc_rp::Decision { rate, window, hold, wake_in } = decision;
         // `at.pause` is read a second time on purpose: keeping it across `on` would take a register from the machine.
         Decision { rate: rate.to_bits(), window: window.get(), hold: hold.get().max(at.pause), wake_in: wake_in.get() }
     }
@@ -137,7 +158,12 @@ impl<A: ReactionPoint> RpPort<A> {
     ///
     /// # Safety
     /// That of [`RpPort::ready`]; unless null or misaligned, `at` points to a moment, `flow` and `decision` to room.
-    unsafe fn open(port: *mut Self, at: *const Moment, flow: *mut A, decision: *mut Decision) -> Result<(), Status> {
+    unsafe fn open(
+        port: *mut Self,
+        at: *const Moment,
+        flow: *mut Flow<A>,
+        decision: *mut Decision,
+    ) -> Result<(), Status> {
         // SAFETY: the caller guarantees all of them.
         let (port, at) = unsafe { (Self::ready(port)?, shared(at)?) };
         usable(flow)?;
@@ -148,7 +174,7 @@ impl<A: ReactionPoint> RpPort<A> {
         let decided = port.decide(now, at, &mut state, &cc_rp::Event::Wake);
         // SAFETY: the caller guarantees the room.
         unsafe {
-            put(flow, state)?;
+            put(flow, Flow { state, port: port.id })?;
             put(decision, decided)
         }
     }
@@ -159,9 +185,16 @@ impl<A: ReactionPoint> RpPort<A> {
     /// That of [`RpPort::ready`]; unless null or misaligned, `flow` points to what `open` made and is not accessed elsewhere,
     /// `event` to an event with pointers that are null or good, and `decision` to room.
     #[inline(always)]
-    unsafe fn on(port: *mut Self, flow: *mut A, event: *const Event, decision: *mut Decision) -> Result<(), Status> {
+    unsafe fn on(
+        port: *mut Self,
+        flow: *mut Flow<A>,
+        event: *const Event,
+        decision: *mut Decision,
+    ) -> Result<(), Status> {
         // SAFETY: the caller guarantees all of them.
-        let (port, flow, event) = unsafe { (Self::ready(port)?, exclusive(flow)?, shared(event)?) };
+        let (port, event) = unsafe { (Self::ready(port)?, shared(event)?) };
+        // SAFETY: the caller guarantees it.
+        let flow = unsafe { opened(flow, port.id) }?;
         usable(decision)?;
         // An event that the algorithm does not use is treated as a wake.
         let takes = |kind| A::EVENTS.contains(kind);
@@ -309,12 +342,19 @@ macro_rules! functions {
                     status(unsafe { RpPort::set(port, list, count, fault) })
                 }
 
+                /// `enable`, for C.
+                #[unsafe(export_name = concat!("rnic_rp_", stringify!($module), "_enable"))]
+                pub unsafe extern "C" fn enable(port: *mut RpPort<Machine>, on: u32) -> Status {
+                    // SAFETY: the header requires the same of the caller.
+                    status(unsafe { RpPort::enable(port, on) })
+                }
+
                 /// `open`, for C.
                 #[unsafe(export_name = concat!("rnic_rp_", stringify!($module), "_open"))]
                 pub unsafe extern "C" fn open(
                     port: *mut RpPort<Machine>,
                     at: *const Moment,
-                    flow: *mut Machine,
+                    flow: *mut Flow<Machine>,
                     decision: *mut Decision,
                 ) -> Status {
                     // SAFETY: the header requires the same of the caller.
@@ -325,7 +365,7 @@ macro_rules! functions {
                 #[unsafe(export_name = concat!("rnic_rp_", stringify!($module), "_on"))]
                 pub unsafe extern "C" fn on(
                     port: *mut RpPort<Machine>,
-                    flow: *mut Machine,
+                    flow: *mut Flow<Machine>,
                     event: *const Event,
                     decision: *mut Decision,
                 ) -> Status {

@@ -27,6 +27,8 @@ pub enum Status {
     Conflict = -7,
     /// An event of unknown kind, or with an enumeration outside its values.
     BadEvent = -8,
+    /// The flow was not opened with this port, or was closed.
+    NotOpen = -9,
 }
 
 /// A text in UTF-8, without a terminating zero.
@@ -347,6 +349,37 @@ pub(crate) unsafe fn ready<'a, P>(port: *mut P, made: u32) -> Result<&'a mut P, 
     }
     // SAFETY: made by `init`, and the caller guarantees exclusive access.
     unsafe { exclusive(port) }
+}
+
+/// A flow: the algorithm's state, and the port that opened it.
+#[repr(C)]
+pub struct Flow<A> {
+    pub(crate) state: A,
+    /// The [id](port_id) of the port, or 0 once the flow is closed.
+    pub(crate) port: u32,
+}
+
+/// The id by which a flow knows the port that opened it: the port's address and the time at its initialisation, and its
+/// algorithm. Not the address alone, so that port and flows can be moved; never 0, which memory is filled with.
+pub(crate) fn port_id<P>(port: *const P, made: u32, now: u64) -> u32 {
+    let time = (now as u32 ^ (now >> 32) as u32).wrapping_mul(0x9e37_79b1);
+    made.wrapping_add(port.addr() as u32 >> 2).wrapping_add(time) | 1
+}
+
+/// The state of a flow that the port with this id has opened.
+///
+/// # Safety
+/// Unless null or misaligned, `flow` points to as many bytes as a flow has, not accessed elsewhere during `'a`. If they end
+/// with the port's id, they are what `open` made of them.
+#[inline(always)]
+pub(crate) unsafe fn opened<'a, A>(flow: *mut Flow<A>, port: u32) -> Result<&'a mut A, Status> {
+    usable(flow)?;
+    // SAFETY: a number in memory that C has filled with bytes; no reference to the state is made yet.
+    if unsafe { (&raw const (*flow).port).read() } != port {
+        return Err(Status::NotOpen);
+    }
+    // SAFETY: made by `open`, and the caller guarantees exclusive access.
+    Ok(unsafe { &mut (*flow).state })
 }
 
 /// Writes a value to where `pointer` points.
