@@ -72,7 +72,7 @@ impl<S: Zeroed, SETS: Storage, const WAYS: usize> Zeroed for SetAssocTableIn<S, 
     };
 }
 
-impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS, WAYS> {
+impl<S: Clone + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS, WAYS> {
     /// Bytes of an entry: the record, its key, and the time of its last use.
     pub const ENTRY_BYTES: usize = size_of::<Entry<S>>();
 
@@ -113,8 +113,8 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
         let (gone, seen) = match was {
             Was::Known => return Some((&mut entry.record, Lookup::Hit)),
             Was::Dead => (None, Lookup::Inserted),
-            Was::Expired => (Some(entry.record), Lookup::Inserted),
-            Was::Alive => (Some(entry.record), Lookup::Evicted),
+            Was::Expired => (Some(entry.record.clone()), Lookup::Inserted),
+            Was::Alive => (Some(entry.record.clone()), Lookup::Evicted),
         };
         entry.record = open(gone);
         Some((&mut entry.record, seen))
@@ -131,7 +131,7 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
         let way = known.or_else(dead).or_else(expired)?;
         let entry = set.get_mut(way)?;
         if known.is_none() {
-            let gone = (entry.key != 0).then_some(entry.record);
+            let gone = (entry.key != 0).then(|| entry.record.clone());
             self.tally.live = self.tally.live.wrapping_add(u32::from(gone.is_none()));
             *entry = Entry { key, seen: now, record: open(gone) };
         }
@@ -190,7 +190,7 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
     }
 }
 
-impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS, WAYS> {
+impl<S: Clone + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS, WAYS> {
     /// Grows the table to at least `sets` sets, a power of two. Records stay; a table never shrinks, and one of [`Fixed`]
     /// memory stays as it is.
     pub fn grow(&mut self, sets: usize) {
@@ -206,7 +206,7 @@ impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> SetAssocTableIn<S, SETS
             let at = self.place(Qpn::new(entry.key));
             let set = self.sets.items_mut().get_mut(at);
             if let Some(free) = set.and_then(|set| set.iter_mut().find(|entry| entry.key == 0)) {
-                *free = *entry;
+                *free = entry.clone();
             }
         }
     }
@@ -293,7 +293,7 @@ impl<S: State + Copy + Zeroed, const SETS: usize, const WAYS: usize> State for S
     }
 }
 
-impl<S: Copy + Zeroed, SETS: Storage, const WAYS: usize> Default for SetAssocTableIn<S, SETS, WAYS> {
+impl<S: Clone + Zeroed, SETS: Storage, const WAYS: usize> Default for SetAssocTableIn<S, SETS, WAYS> {
     fn default() -> Self {
         Self::new()
     }
@@ -354,13 +354,13 @@ fn claim<'a, S>(
 /// Frees the entries that have this key or were last seen longer than `horizon` ago, calls `gone` with each of their records,
 /// and returns the number of entries freed.
 #[inline(never)]
-fn free<S: Copy>(set: &mut [Entry<S>], key: u32, now: Stamp, horizon: Nanos, gone: &mut impl FnMut(S)) -> u32 {
+fn free<S: Clone>(set: &mut [Entry<S>], key: u32, now: Stamp, horizon: Nanos, gone: &mut impl FnMut(S)) -> u32 {
     let mut freed = 0_u32;
     for entry in set {
         if entry.key != 0 && (entry.key == key || now.since(entry.seen) > horizon) {
             entry.key = 0;
             freed = freed.wrapping_add(1);
-            gone(entry.record);
+            gone(entry.record.clone());
         }
     }
     freed

@@ -5,16 +5,16 @@
 use cc_core::table::{SetAssocTableIn, Storage};
 use cc_core::wire::{CnpMarking, Endpoints, Response, Roce, Tags, Version};
 use cc_core::{CnpBodyKind, Nanos, Qpn, Stamp, Zeroed};
+use heapless::Vec;
 
 /// The most VLAN tags that a connection may have.
 const TAGS: usize = 4;
 
 /// The header fields of a CNP on one connection: addresses, VLAN tags, partition key, and the remote queue pair.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CnpHeaders {
     ends: Endpoints,
-    tags: [[u8; 4]; TAGS],
-    tagged: u8,
+    tags: Vec<[u8; 4], TAGS, u8>,
     partition: u16,
     remote: Qpn,
 }
@@ -24,8 +24,7 @@ impl Zeroed for CnpHeaders {
 }
 
 impl CnpHeaders {
-    const NONE: Self =
-        Self { ends: Endpoints::NONE, tags: [[0; 4]; TAGS], tagged: 0, partition: 0, remote: Qpn::new(0) };
+    const NONE: Self = Self { ends: Endpoints::NONE, tags: Vec::new(), partition: 0, remote: Qpn::new(0) };
 
     /// Whether there can be CNPs on the connection of a packet: not with RoCEv1, nor with more than four VLAN tags.
     pub fn is_for(packet: &Roce<'_>) -> bool {
@@ -37,15 +36,13 @@ impl CnpHeaders {
         if !Self::is_for(packet) {
             return None;
         }
-        let mut tags = [[0; 4]; TAGS];
-        tags.iter_mut().zip(packet.tags().words()).for_each(|(to, from)| *to = *from);
-        let tagged = u8::try_from(packet.tags().depth()).ok()?;
-        Some(Self { ends: Endpoints::of(&packet.route()), tags, tagged, partition: packet.bth.partition, remote })
+        let tags = Vec::from_slice(packet.tags().words()).ok()?;
+        Some(Self { ends: Endpoints::of(&packet.route()), tags, partition: packet.bth.partition, remote })
     }
 
     /// The CNP with this body to the remote queue pair; equal to what [`Response::cnp`] makes from a packet.
     pub fn cnp(&self, body_kind: CnpBodyKind, marking: CnpMarking) -> Response<'_> {
-        let tags = self.tags.get(..usize::from(self.tagged)).and_then(Tags::new).unwrap_or(Tags::NONE);
+        let tags = Tags::new(&self.tags).unwrap_or(Tags::NONE);
         Response::cnp_back(self.ends.route().with_tags(tags), self.partition, self.remote, body_kind, marking)
     }
 }
@@ -68,7 +65,7 @@ impl<SETS: Storage, const WAYS: usize> HeaderCache<SETS, WAYS> {
             return CnpHeaders::is_for(packet);
         }
         let Some(headers) = CnpHeaders::of(packet, remote) else { return false };
-        if let Some((known, _)) = self.0.lookup_or_insert(packet.bth.dest_qp, now, Nanos::MAX, |_| headers) {
+        if let Some((known, _)) = self.0.lookup_or_insert(packet.bth.dest_qp, now, Nanos::MAX, |_| headers.clone()) {
             *known = headers;
         }
         true
