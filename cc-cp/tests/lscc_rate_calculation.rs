@@ -10,7 +10,7 @@ use cc_cp::lscc::rate_calculation::{Feedback, PRESETS, Params, RateCalculation, 
 use std::collections::VecDeque;
 use tolerance::{SplitMix, Tolerance};
 
-/// LSCC, III-C, Eq. 2 and Algorithm 1, in bytes, nanoseconds and bits per second.
+/// LSCC, III-B, Eq. 2 and Algorithm 1, in bytes, nanoseconds and bits per second.
 mod oracle {
     use std::collections::VecDeque;
 

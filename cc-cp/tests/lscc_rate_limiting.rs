@@ -11,7 +11,7 @@ use cc_cp::lscc::rate_calculation::{self, Feedback, RateCalculation};
 use cc_cp::lscc::rate_limiting::{PRESETS, Params, RateLimiting, RateLimitingSettings};
 use tolerance::{SplitMix, Tolerance};
 
-/// LSCC, III-C, Eq. 10 and Algorithm 2, in bytes and nanoseconds on a clock that never wraps.
+/// LSCC, III-B, Eq. 10 and Algorithm 2, in bytes and nanoseconds on a clock that never wraps.
 mod oracle {
     use std::collections::BTreeMap;
 

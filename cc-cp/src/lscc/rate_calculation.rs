@@ -1,6 +1,6 @@
 //! LSCC's rate calculation: computes the rate at which the datacentre at the other end of a long link may send to this one.
 //!
-//! M. Long et al., "LSCC: Link-Segmented Congestion Control for RDMA in Cross-Datacenter Networks", section III-C, Eq. 2 and
+//! M. Long et al., "LSCC: Link-Segmented Congestion Control for RDMA in Cross-Datacenter Networks", section III-B, Eq. 2 and
 //! Algorithm 1. It runs at the switch where the long link enters the receiver's datacentre, once each T. Its inputs are about
 //! the bytes that arrived by the long link: BR is the rate at which they leave this switch, and Q the number of them that are
 //! queued in it.
@@ -438,7 +438,7 @@ mod tests {
         i64::from(feedback.units) * 1_000
     }
 
-    /// Section III-C: a source whose rate is that of the feedback, 2 D later. When all adjustments have taken effect, Eq. 3
+    /// Section III-B: a source whose rate is that of the feedback, 2 D later. When all adjustments have taken effect, Eq. 3
     /// gives Q(t) = Q_ref + T (Ra(t) + ... + Ra(t - N T)), and the queue settles at Q_ref.
     #[test]
     fn with_an_ideal_source_the_queue_settles_at_the_reference_by_equations_3_and_8() {

@@ -1,7 +1,7 @@
 //! LSCC's rate limiting: sends direct CNPs to the sources of this datacentre, so that they keep to the rate that the receiver's
 //! end of the long link sends as feedback.
 //!
-//! M. Long et al., section III-C, Eq. 10 and Algorithm 2, at the queue towards the long link:
+//! M. Long et al., section III-B, Eq. 10 and Algorithm 2, at the queue towards the long link:
 //!
 //! ```text
 //! q* = max(0, q* + bytes in - R dt)                                             (10), R is the far end's feedback
