@@ -61,6 +61,8 @@ impl LawParams {
         };
         let first_window = settings.line.bytes_in(time).get();
         let base = BaseRtt::new(time, multi).filter(|_| first_window <= 1 << 30).ok_or(conflict)?;
+        let conflict = ParamError::Conflict { field: "rate_ai", expected: "must add at least a byte in a round trip" };
+        let step = additive_step(settings.rate_ai, time).ok_or(conflict)?;
         // 24 fraction bits, of a value of at most 1.
         let eta = div_bitwise(u64::from(settings.eta) << FINE, 1_000_000);
         Ok(Self {
@@ -68,7 +70,7 @@ impl LawParams {
             eta: (u32::try_from(eta).unwrap_or(1 << FINE).wrapping_add(128)) & !0xff,
             max_stage: settings.max_stage,
             first_window,
-            step: settings.rate_ai.bytes_in(time).get().max(1),
+            step,
             least_window: settings.least.bytes_in(time).get().saturating_add(1).min(first_window),
             least: settings.least,
             line: settings.line,
@@ -249,6 +251,13 @@ impl<const HOPS: usize> State for Law<HOPS> {
     }
 }
 
+/// W_AI in bytes: what `rate` carries in T, rounded down. `None` if that is less than a byte, which the window cannot hold.
+pub fn additive_step(rate: Rate, time: Nanos) -> Option<u32> {
+    // A rate in Mb/s is up to a unit of `Rate` more than its value here, which is rounded down.
+    let at_most = Rate::from_bits(rate.to_bits().saturating_add(1));
+    (at_most.bytes_in(time).get() > 0).then(|| rate.bytes_in(time).get().max(1))
+}
+
 /// MeasureInflight: the new U (2^24 is 1), from what each hop did since its record in `last`; `None` if no hop could be
 /// measured. To be called only if `last` [matches](Hops::matches).
 #[inline(always)]
@@ -314,5 +323,13 @@ mod tests {
             let found = f64::from(divided(window, part, whole));
             prop_assert!((found - exact.min(f64::from(u32::MAX))).abs() <= exact * 7e-4 + 1.0, "{found} for {exact}");
         }
+    }
+
+    /// 8 Mb/s carry a byte in 1 us, 7 Mb/s do not.
+    #[test]
+    fn an_additive_step_below_a_byte_is_refused() {
+        let step = |mbps, time| additive_step(Rate::from_mbps(mbps), Nanos::new(time));
+        assert_eq!([step(7, 1_000), step(8, 1_000), step(1, 7_990), step(1, 8_000)], [None, Some(1), None, Some(1)]);
+        assert_eq!(step(50, 12_000), Some(75));
     }
 }

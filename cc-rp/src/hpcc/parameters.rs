@@ -1,6 +1,7 @@
 //! HPCC's settings, and the parameters computed from them.
 
 use cc_core::hops::BaseRtt;
+use cc_core::hpcc::additive_step;
 use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::{Link, Nanos, Rate};
@@ -58,7 +59,12 @@ pub(super) const PRESETS: &[Preset<HpccSettings>] = &[
         source: "HPCC's public simulator, simulation/run.py for 100 Gb/s: T 13 us, no additive stages, floor 1 Gb/s",
         values: HPCC_SIM,
     },
-    Preset { name: "lscc", source: "LSCC IV-C: eta 95 %, W_AI = 500 MBps, read as a rate of 500 Mb/s", values: LSCC },
+    Preset {
+        name: "lscc",
+        source: "LSCC IV-C: eta 95 %, W_AI = 500 MBps, read as 500 Mb/s: by HPCC's rule W_AI = W_init (1 - eta) / N those \
+                 are four flows at 40 Gb/s, where 4 Gb/s (500 MB/s) are more than one flow may add; the rest as draft",
+        values: LSCC,
+    },
 ];
 
 cc_core::zeroed! {
@@ -96,6 +102,9 @@ impl Params {
         if floor > line {
             return conflict("min_rate", "must be at most the speed of the port");
         }
+        let Some(step) = additive_step(Rate::from_mbps(settings.rate_ai), time) else {
+            return conflict("rate_ai", "must add at least a byte in base_rtt");
+        };
         let first_window = line.bytes_in(time).get();
         if first_window > 1 << 30 {
             return conflict("base_rtt", "the port must carry at most 1 GiB in it");
@@ -108,7 +117,7 @@ impl Params {
             max_stage: u8::try_from(settings.max_stage).unwrap_or(u8::MAX),
             no_int_rtts: u8::try_from(settings.no_int_rtts).unwrap_or(u8::MAX),
             first_window,
-            step: Rate::from_mbps(settings.rate_ai).bytes_in(time).get().max(1),
+            step,
             least_window: floor.bytes_in(time).get().saturating_add(1).min(first_window),
             floor,
             line,
