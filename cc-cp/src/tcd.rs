@@ -16,7 +16,10 @@
 //! So the packets of a queue that shrinks, which pauses have left behind, are not marked; only a queue that does not shrink is
 //! congested. UE is ECT(1), within one domain only, because RFC 9331 gives that codepoint another meaning.
 //!
-//! Deviations: no queue is on-off before its first RESUME, where the simulator begins as if after a RESUME; and a RESUME after
+//! Deviations: a queue that has not shrunk after maxTon becomes congested with the first packet that RED marks, and until then
+//! stays undetermined, or observed, so that it is observed once it shrinks; the simulator calls it congested (its state 3) at
+//! once, whether RED marks or not, and leaves that state with the next packet that RED does not mark. No queue is on-off before
+//! its first RESUME, where the simulator begins as if after a RESUME; and a RESUME after
 //! which no packet leaves within maxTon is treated like any other, which saves a flag and a stamp.
 //!
 //! maxTon is the longest on-period of a port that is paused on and off. It is a setting, or is computed from the thresholds of
@@ -137,6 +140,8 @@ impl Tcd {
             Phase::Observing if queued <= p.short => self.phase = Phase::Free,
             Phase::Observing => {}
             Phase::Undetermined | Phase::Observed => {
+                // More than maxTon after the RESUME, and the queue is not shorter than then; or observed for maxTon, and it has
+                // grown by a packet. What queues is no residue of a pause: it is congested if RED marks.
                 let verdict = self.red.mark(&p.red, queued, ecn);
                 if verdict.mark == Mark::Congested {
                     self.phase = Phase::Congested;
@@ -373,6 +378,20 @@ mod tests {
         // A renewed pause is no resume.
         assert_eq!(bench.on(200_000, pause(1_000, 90_000)), Mark::None);
         assert_eq!(bench.leaves(200_001, 90_000), (Mark::Congested, Phase::Congested));
+    }
+
+    /// Below Kmin nothing is congested, however long the RESUME is over: the queue stays undetermined until it grows or shrinks.
+    #[test]
+    fn a_queue_that_does_not_shrink_is_congested_only_when_red_marks() {
+        let mut bench = Bench::new(&STEP);
+        bench.resumed(1_000, 30_000);
+        assert_eq!(bench.leaves(1_001 + TON, 30_000), (Mark::None, Phase::Undetermined));
+        assert_eq!(bench.leaves(1_002 + TON, 50_000), (Mark::None, Phase::Undetermined));
+        assert_eq!(bench.leaves(1_003 + TON, 29_999), (Mark::None, Phase::Observing), "it shrinks after all");
+        let mut bench = Bench::new(&STEP);
+        bench.resumed(1_000, 30_000);
+        assert_eq!(bench.leaves(1_001 + TON, 30_000), (Mark::None, Phase::Undetermined));
+        assert_eq!(bench.leaves(1_002 + TON, 50_001), (Mark::Congested, Phase::Congested));
     }
 
     #[test]
