@@ -41,7 +41,7 @@ pub use parameters::{CX4, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, VEND
 
 use crate::CnpIgnored;
 use crate::{Cx, Decision, Event, EventSet, Limits, ReactionPoint, RpEngine, Signals, TraceValue};
-use alpha_decay::AlphaDecay;
+use alpha_decay::{AlphaDecay, TEN_BITS, TICK};
 use cc_core::math::mul_high;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::snapshot::flags;
@@ -49,8 +49,8 @@ use cc_core::{Bytes, CnpBodyKind, CnpKind, Frac, Link, Nanos, Rate, Stamp, State
 use core::hint::cold_path;
 use core::mem;
 use parameters::{
-    ALPHA_FIRST, Alpha, BOUNDS_CUTS, CLAMPS, CLAMPS_AFTER_TIME, COUNTS_BYTES, CUTS_BY_ALPHA, FAR_TARGET_DROPS,
-    FIRST_COUNTS, HYPER_FOLLOWS, HYPER_IS_CONSTANT, KEEPS_LIMITER, Period, SPACES_CUTS,
+    ALPHA_FIRST, Alpha, BOUNDS_CUTS, CLAMPS, CLAMPS_AFTER_TIME, COUNTS_BYTES, CUTS_BY_ALPHA,
+    FAR_TARGET_DROPS, FIRST_COUNTS, HYPER_FOLLOWS, HYPER_IS_CONSTANT, KEEPS_LIMITER, Period, SPACES_CUTS,
 };
 
 /// One flow.
@@ -61,8 +61,8 @@ pub struct Dcqcn {
     current: Rate,
     /// R_T, the rate that recovery leads to.
     target: Rate,
-    /// Restarted: 2^31 is one. Sampled: 10 to 20 bits, the setting `alpha_bits`; above them the tick, counted from `alpha_at`,
-    /// before which a notification came, or zero.
+    /// Restarted: 2^31 is one. Sampled: 2^32 is one, in the high 20 bits, whatever the precision; in the low 12 bits the tick,
+    /// counted from `alpha_at`, before which a notification came, or zero.
     alpha: u32,
     /// Restarted: when alpha was last raised. Sampled: its last tick.
     alpha_at: Stamp,
@@ -114,8 +114,8 @@ cc_core::snapshot! {
         pub current: Rate,
         /// R_T.
         pub target: Rate,
-        /// alpha. Restarted: in units of 2^-31. Sampled: an integer of `alpha_bits`, with 2^`alpha_bits` being one; above it
-        /// the tick, counted from `alpha_at`, before which a notification came, or zero.
+        /// alpha. Restarted: in units of 2^-31. Sampled: in units of 2^-32, in the high 20 bits; in the low 12 bits the tick,
+        /// counted from `alpha_at`, before which a notification came, or zero.
         pub alpha: u32,
         /// Restarted: when alpha was last raised. Sampled: its last tick.
         pub alpha_at: Stamp,
@@ -302,9 +302,7 @@ impl Dcqcn {
     /// A restarted alpha as it was when it was last raised; a sampled one as it was at the last tick that was applied.
     pub const fn alpha(&self, params: &Params) -> Frac {
         match &params.alpha {
-            Alpha::Sampled(alpha_decay) => {
-                Frac::from_bits((self.alpha & alpha_decay.most()) << 31u32.wrapping_sub(alpha_decay.bits))
-            }
+            Alpha::Sampled(_) => Frac::from_bits((self.alpha & !TICK) >> 1),
             Alpha::Restarted { .. } => Frac::from_bits(self.alpha),
         }
     }
@@ -449,7 +447,7 @@ impl Dcqcn {
         if first {
             self.cut_due = now.after(Nanos::new(p.cut_period.length.wrapping_add(1)));
             if p.has(FIRST_COUNTS) {
-                self.alpha |= 1 << alpha_decay.bits;
+                self.alpha |= 1;
             }
         } else {
             self.mark_tick(p, alpha_decay, now);
@@ -648,39 +646,65 @@ impl Dcqcn {
     #[inline(always)]
     fn mark_tick(&mut self, p: &Params, alpha_decay: &AlphaDecay, now: Stamp) {
         let mut next = p.alpha_period.count_in(now.since(self.alpha_at).get()).wrapping_add(1);
-        let marked = self.alpha.wrapping_shr(alpha_decay.bits);
+        let marked = self.alpha & TICK;
         if marked >= next {
             return;
         }
-        if marked != 0 || next > alpha_decay.horizon {
+        if marked != 0 || next > TICK {
             self.settle(p, alpha_decay, now, false);
             next = 1;
         }
-        self.alpha |= next.wrapping_shl(alpha_decay.bits);
+        self.alpha |= next;
     }
 
     /// Advances alpha to its last tick at or before `until`. If `cuts`, then cuts the rate.
-    // One function that calls none, so that the cut costs one call.
+    // Calls no function before it ends, so that the cut costs one call.
     #[inline(never)]
     fn settle(&mut self, p: &Params, alpha_decay: &AlphaDecay, until: Stamp, cuts: bool) {
         let mut ticks = p.alpha_period.count_in(until.since(self.alpha_at).get());
-        self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
-        let (alpha, mut marked) = (self.alpha & alpha_decay.most(), self.alpha.wrapping_shr(alpha_decay.bits));
-        let mut raised = 0;
-        if marked != 0 && marked <= ticks {
-            (raised, ticks) = (marked, ticks.wrapping_sub(marked));
-            marked = 0;
+        let mut alpha = self.alpha & !TICK;
+        if alpha_decay.has_ten_bits() {
+            self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
+            // The notification counts at its tick; one that lies ahead waits.
+            let (mut raised, mut ahead) = (self.alpha & TICK, 0);
+            if raised > ticks {
+                cold_path();
+                (raised, ahead) = (0, raised.wrapping_sub(ticks));
+            }
+            ticks = ticks.wrapping_sub(raised);
+            alpha = alpha_decay.after(alpha >> TEN_BITS, raised, ticks) << TEN_BITS;
+            self.alpha = alpha | ahead;
         } else {
-            marked = marked.saturating_sub(ticks);
+            cold_path();
+            if ticks != 0 {
+                return self.settle_by_powers(p, alpha_decay, ticks, until, cuts);
+            }
         }
-        let alpha = alpha_decay.after(alpha, raised, ticks);
-        self.alpha = alpha | marked.wrapping_shl(alpha_decay.bits);
-        if cuts {
-            self.cut(p, alpha.wrapping_shl(p.alpha_shift));
-            self.left &= !CUT;
-            self.restart(p, until);
-            self.cut_due = until.after(Nanos::new(p.cut_period.length));
+        if !cuts {
+            cold_path();
+            return;
         }
+        self.cut(p, alpha.wrapping_shr(p.alpha_shift));
+        self.left &= !CUT;
+        self.restart(p, until);
+        self.cut_due = until.after(Nanos::new(p.cut_period.length));
+    }
+
+    /// [`Dcqcn::settle`] where alpha has more than ten bits and passes `ticks` ticks, at least one.
+    #[cold]
+    #[inline(never)]
+    fn settle_by_powers(&mut self, p: &Params, alpha_decay: &AlphaDecay, ticks: u32, until: Stamp, cuts: bool) {
+        let marked = self.alpha & TICK;
+        let raises = marked != 0 && marked <= ticks;
+        // Up to the tick that follows the notification; the others pass in the call below.
+        let passed = if raises { marked } else { ticks };
+        self.alpha_at = self.alpha_at.after(Nanos::new(passed.wrapping_mul(p.alpha_period.length)));
+        let mut alpha = alpha_decay.faded_by_powers(&p.decay, self.alpha & !TICK, passed);
+        if raises {
+            alpha = alpha_decay.raised(alpha);
+        }
+        self.alpha = alpha | marked.saturating_sub(passed);
+        self.settle(p, alpha_decay, until, cuts);
     }
 
     /// Moves the cut tick, if it is past, to the first after `now`. A tick at which a cut is due is always ahead.

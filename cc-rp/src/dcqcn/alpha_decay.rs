@@ -1,87 +1,102 @@
 //! The decay of a sampled alpha over any number of ticks.
 
+use cc_core::decay::Decay;
 use cc_core::math::mul_high;
 
-/// The largest alpha of ten bits, 1024 being one.
+/// The low bits of a sampled alpha's word, with the tick before which a notification came. Above them is alpha, whatever its
+/// precision: 2^32 is one.
+pub(super) const TICK: u32 = (1 << 12) - 1;
+/// The place of an alpha of ten bits, 1024 being one, in the word.
+pub(super) const TEN_BITS: u32 = 22;
+/// The largest alpha of ten bits.
 const ONES: u32 = 1_023;
 
-/// Computes what any number of ticks does to a sampled alpha.
+/// What a tick does to a sampled alpha, and what many ticks do.
 ///
 /// An alpha of ten bits is the firmware's integer: each tick rounds down. An alpha of more bits stands for a simulator's float:
 /// it is multiplied by a power of 1 - g and rounded down once, when it is next raised or used in a cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AlphaDecay {
-    /// Bits of alpha, 10 to 20; above them the tick before which a notification came.
-    pub(super) bits: u32,
-    /// g in units of alpha's last bit.
-    raise: u32,
-    /// Number of ticks after which any alpha is zero.
-    pub(super) horizon: u32,
-    /// For each loss per tick from 1 to 7: the smallest alpha of ten bits with that loss, less the loss.
-    bands: [u32; 7],
+    /// g in 1/1024.
+    gain: u32,
+    /// Number of ticks after which any alpha of ten bits is zero. Zero for an alpha of more bits, which fades by powers.
+    horizon: u32,
+    /// The largest alpha, 2^32 being one, which is also the mask of the bits that an alpha has.
+    most: u32,
+    bands: [Band; 7],
 }
 
-/// 2^16 divided by the losses of the bands, 1 to 7, rounded up.
-const RECIPROCALS: [u32; 7] = [65_536, 32_768, 21_846, 16_384, 13_108, 10_923, 9_363];
+/// The alphas of ten bits from which a tick takes the same loss.
+#[derive(Clone, Copy, Debug)]
+struct Band {
+    /// The smallest of them, less the loss.
+    below: u32,
+    /// 2^16 over the loss, rounded up.
+    reciprocal: u32,
+}
 
 impl AlphaDecay {
-    /// The decay for g = `gain` / 1024, with `gain` from 1 to 1024, of an alpha of `bits` bits, 10 to 20.
-    pub(super) const fn new(gain: u32, bits: u32) -> Self {
-        let raise = gain << bits.wrapping_sub(TEN);
+    /// The decay for g = `gain` / 1024, with `gain` from 1 to 1024, of an alpha of `bits` bits, 10 to 20. `horizon` is
+    /// [`AlphaDecay::horizon`] of these two.
+    pub(super) fn new(gain: u32, bits: u32, horizon: u32) -> Self {
+        let most = u32::MAX.wrapping_shl(32u32.wrapping_sub(bits));
+        let mut bands = [Band { below: 0, reciprocal: 0 }; 7];
+        for (band, loss) in bands.iter_mut().zip(1..) {
+            *band = Band::new(loss, gain);
+        }
+        Self { gain, horizon: if bits == 10 { horizon } else { 0 }, most, bands }
+    }
+
+    /// Number of ticks after which any alpha of `bits` bits is zero.
+    pub(super) const fn horizon(gain: u32, bits: u32) -> u32 {
         // (1 - g)^n is at most 2^-bits from n = bits ln 2 / g on.
-        let horizon = match bits.wrapping_mul(710).checked_div(gain) {
+        match bits.wrapping_mul(710).checked_div(gain) {
             Some(horizon) => horizon.wrapping_add(1),
             None => u32::MAX,
-        };
-        let bands =
-            [band(1, gain), band(2, gain), band(3, gain), band(4, gain), band(5, gain), band(6, gain), band(7, gain)];
-        Self { bits, raise, horizon, bands }
+        }
+    }
+
+    /// Whether alpha has ten bits.
+    #[inline(always)]
+    pub(super) const fn has_ten_bits(&self) -> bool {
+        self.horizon != 0
     }
 
     /// g in 1/1024.
     #[cfg(test)]
     pub(super) const fn gain(&self) -> u32 {
-        self.raise >> self.bits.wrapping_sub(TEN)
+        self.gain
     }
 
-    /// The largest alpha, which is also the mask of its bits.
+    /// An alpha of ten bits after `raised` ticks of which the last follows a notification (equation (10) `raised` times, then
+    /// (4); 0 for no notification) and `ticks` more without a notification ((10) `ticks` times).
     #[inline(always)]
-    pub(super) const fn most(&self) -> u32 {
-        !u32::MAX.wrapping_shl(self.bits)
-    }
-
-    /// Alpha after `raised` ticks of which the last follows a notification (equation (10) `raised` times, then (4); 0 for no
-    /// notification) and `ticks` more without a notification ((10) `ticks` times).
-    #[inline(always)]
-    pub(super) fn after(&self, mut alpha: u32, mut raised: u32, ticks: u32) -> u32 {
-        let mut span = if raised != 0 { raised } else { ticks };
+    pub(super) fn after(&self, mut alpha: u32, raised: u32, ticks: u32) -> u32 {
+        const NONE: u32 = u32::MAX;
+        let (mut span, mut then) = if raised != 0 { (raised, ticks) } else { (ticks, NONE) };
         loop {
-            alpha = if self.bits == TEN { self.faded(alpha, span) } else { self.faded_by_power(alpha, span) };
-            if raised == 0 {
+            alpha = self.faded(alpha, span);
+            if then == NONE {
                 return alpha;
             }
-            let sum = alpha.wrapping_add(self.raise);
-            alpha = if sum < self.most() { sum } else { self.most() };
-            (raised, span) = (0, ticks);
+            let sum = alpha.wrapping_add(self.gain);
+            alpha = if sum < ONES { sum } else { ONES };
+            (span, then) = (then, NONE);
         }
     }
 
-    /// An alpha of more than ten bits after `ticks` ticks without a notification: alpha (1 - g)^ticks, by repeated squaring of
-    /// 1 - g, once for each bit of `ticks`.
+    /// An alpha of more than ten bits, 2^32 being one, after `ticks` ticks without a notification. `decay` has the powers of
+    /// 1 - g.
     #[inline(always)]
-    pub(super) const fn faded_by_power(&self, alpha: u32, mut ticks: u32) -> u32 {
-        let spare = 32u32.wrapping_sub(self.bits);
-        // 1 - g, with 2^32 being one.
-        let kept = 0u32.wrapping_sub(self.raise.wrapping_shl(spare));
-        let (mut left, mut power) = (alpha.wrapping_shl(spare), kept);
-        while ticks != 0 {
-            if ticks & 1 != 0 {
-                left = mul_high(left, power);
-            }
-            power = mul_high(power, power);
-            ticks >>= 1;
-        }
-        left.wrapping_shr(spare)
+    pub(super) fn faded_by_powers(&self, decay: &Decay, alpha: u32, ticks: u32) -> u32 {
+        mul_high(alpha, decay.after(ticks).to_bits()) << 1 & self.most
+    }
+
+    /// An alpha of more than ten bits, 2^32 being one, raised by a notification: (4) after (10).
+    #[inline(always)]
+    pub(super) fn raised(&self, alpha: u32) -> u32 {
+        let units = (alpha >> 10).wrapping_add(self.gain << (TEN_BITS - 10));
+        units.min(self.most >> 10) << 10
     }
 
     /// An alpha of ten bits after `ticks` ticks without a notification.
@@ -93,18 +108,17 @@ impl AlphaDecay {
         if ticks >= self.horizon {
             return 0;
         }
-        let mut loss = lost(alpha, self.raise);
+        let mut loss = lost(alpha, self.gain);
         while loss >> 3 != 0 {
             if ticks == 0 {
                 return alpha;
             }
             alpha = alpha.wrapping_sub(loss);
             ticks = ticks.wrapping_sub(1);
-            loss = lost(alpha, self.raise);
+            loss = lost(alpha, self.gain);
         }
         // With gains above 1/8 a tick may skip a band; no tick is then applied in it.
-        let bands = self.bands.get(..loss as usize).unwrap_or(&[]).iter();
-        for (&below, &reciprocal) in bands.zip(&RECIPROCALS).rev() {
+        for &Band { below, reciprocal } in self.bands.get(..loss as usize).unwrap_or(&[]).iter().rev() {
             let (all, depth) = (loss.wrapping_mul(ticks), alpha.wrapping_sub(below));
             if all <= depth {
                 return alpha.wrapping_sub(all);
@@ -118,15 +132,18 @@ impl AlphaDecay {
     }
 }
 
-/// The smallest alpha with this loss per tick, 1 to 7, less the loss.
-#[expect(clippy::integer_division, clippy::arithmetic_side_effects, reason = "configuration; the divisor is not zero")]
-const fn band(loss: u32, gain: u32) -> u32 {
-    let gain = if gain == 0 { 1 } else { gain };
-    (1024 * (loss - 1) / gain + 1).wrapping_sub(loss)
+impl Band {
+    /// The band with this loss, 1 to 7.
+    #[expect(
+        clippy::integer_division,
+        clippy::arithmetic_side_effects,
+        reason = "configuration; neither divisor is zero"
+    )]
+    const fn new(loss: u32, gain: u32) -> Self {
+        let gain = if gain == 0 { 1 } else { gain };
+        Self { below: (1024 * (loss - 1) / gain + 1).wrapping_sub(loss), reciprocal: 65_536u32.div_ceil(loss) }
+    }
 }
-
-/// Bits of the firmware's alpha.
-const TEN: u32 = 10;
 
 /// The loss of an alpha of ten bits in one tick without a notification: alpha less this is alpha (1 - g), rounded down.
 #[inline]
@@ -137,17 +154,21 @@ const fn lost(alpha: u32, gain: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cc_core::{Frac, Zeroed};
 
     #[test]
-    fn powers_decay_as_a_float_does() {
+    fn powers_fade_as_a_float_does() {
         for retained in [0, 512, 1_000, 1_020, 1_023] {
+            let mut decay = Decay::ZEROED;
+            decay.set(Frac::from_bits(retained << 21)).unwrap();
             for bits in [11, 16, 20] {
-                let alpha_decay = AlphaDecay::new(1_024 - retained, bits);
+                let alpha_decay = AlphaDecay::new(1_024 - retained, bits, 0);
+                let step = f64::from(1 << (32 - bits));
                 for ticks in (0..40).chain([50, 100, 255, 256, 1_000, 5_000, 20_000]) {
-                    let exact = f64::from(alpha_decay.most()) * (f64::from(retained) / 1_024.0).powi(ticks as i32);
-                    let found = f64::from(alpha_decay.after(alpha_decay.most(), 0, ticks));
+                    let exact = f64::from(alpha_decay.most) * (f64::from(retained) / 1_024.0).powi(ticks as i32);
+                    let found = f64::from(alpha_decay.faded_by_powers(&decay, alpha_decay.most, ticks));
                     assert!(
-                        (found - exact).abs() <= 1.01,
+                        (found - exact).abs() <= 1.01 * step,
                         "{found} for {exact}: {retained}, {bits} bits, {ticks} ticks"
                     );
                 }
@@ -156,9 +177,9 @@ mod tests {
     }
 
     #[test]
-    fn bands_decay_exactly_as_single_ticks() {
+    fn bands_fade_exactly_as_single_ticks() {
         for retained in 0..1024 {
-            let alpha_decay = AlphaDecay::new(1024 - retained, TEN);
+            let alpha_decay = AlphaDecay::new(1024 - retained, 10, AlphaDecay::horizon(1024 - retained, 10));
             let step = if retained % 17 == 0 || retained > 1015 { 1 } else { 31 };
             for start in (0..1024).step_by(step) {
                 let (mut alpha, mut ticks) = (start, 0);

@@ -1,6 +1,6 @@
 //! DCQCN's settings, and the parameters computed from them.
 
-use super::alpha_decay::AlphaDecay;
+use super::alpha_decay::{AlphaDecay, TEN_BITS};
 use cc_core::decay::Decay;
 use cc_core::math::Divider;
 use cc_core::params::{ParamError, Preset};
@@ -281,8 +281,8 @@ impl Period {
 /// The longest time in which a restarted alpha may decay to 0, in nanoseconds. Between this and the wrap of a stamp, at 4.29 s,
 /// every slot is visited at least once.
 const LONGEST_FADE: u32 = 2_000_000_000;
-const FADES: &str = "alpha must decay to 0 within 2 s, or, sampled and of more than ten bits, within 0.26 s and \
-                     2^(32 - bits) periods: shorten dce_tcp_rtt, lower dce_tcp_g or alpha_bits";
+const FADES: &str = "alpha must decay to 0 within 2 s, or, sampled and of more than ten bits, within 0.26 s: shorten \
+                     dce_tcp_rtt, lower dce_tcp_g or alpha_bits";
 
 const fn conflict(field: &'static str, expected: &'static str) -> Result<(), ParamError> {
     Err(ParamError::Conflict { field, expected })
@@ -311,6 +311,9 @@ impl Params {
         }
         let gain = 1024u32.wrapping_sub(settings.dce_tcp_g);
         let alpha_nanos = nanos(settings.dce_tcp_rtt);
+        let Some(horizon) = self.decay.set(Frac::from_bits(settings.dce_tcp_g << 21)) else {
+            return conflict("dce_tcp_g", FADES);
+        };
         if settings.alpha_update == 1 {
             if settings.rate_reduce_monitor_period == 0 {
                 return conflict("rate_reduce_monitor_period", "must be at least 1 us when alpha is sampled");
@@ -318,22 +321,16 @@ impl Params {
             if settings.initial_alpha_value > 1023 {
                 return conflict("initial_alpha_value", "must be at most 1023 when alpha is sampled");
             }
-            let alpha_decay = AlphaDecay::new(gain, settings.alpha_bits);
-            // The tick of a notification, stored above alpha's bits, is no further ahead than alpha takes to decay: both are
-            // over when alpha is refreshed.
-            let faded = u64::from(alpha_decay.horizon).wrapping_mul(alpha_nanos.into());
-            if settings.alpha_bits > 10
-                && (faded > u64::from(super::STALE >> 1) || alpha_decay.horizon > u32::MAX >> settings.alpha_bits)
-            {
+            // A refresh, which may come at any time, must not round an alpha that is yet to decay.
+            let horizon = AlphaDecay::horizon(gain, settings.alpha_bits);
+            let faded = u64::from(horizon).wrapping_mul(alpha_nanos.into());
+            if settings.alpha_bits > 10 && faded > u64::from(super::STALE >> 1) {
                 return conflict("dce_tcp_rtt", FADES);
             }
-            self.initial_alpha = settings.initial_alpha_value << settings.alpha_bits.wrapping_sub(10);
-            self.alpha = Alpha::Sampled(alpha_decay);
+            self.initial_alpha = settings.initial_alpha_value << TEN_BITS;
+            self.alpha = Alpha::Sampled(AlphaDecay::new(gain, settings.alpha_bits, horizon));
             self.refresh_after = super::STALE;
         } else {
-            let Some(horizon) = self.decay.set(Frac::from_bits(settings.dce_tcp_g << 21)) else {
-                return conflict("dce_tcp_g", FADES);
-            };
             match horizon.checked_mul(alpha_nanos) {
                 Some(faded) if faded <= LONGEST_FADE => self.refresh_after = faded,
                 _ => return conflict("dce_tcp_rtt", FADES),
@@ -352,8 +349,8 @@ impl Params {
         self.byte_period.set(settings.rpg_byte_reset << 6);
         self.alpha_period.set(alpha_nanos);
         self.cut_period.set(nanos(settings.rate_reduce_monitor_period));
-        // The shift that makes a sampled alpha the fraction of a cut, in units of 2^-32.
-        self.alpha_shift = 42u32.wrapping_sub(settings.rpg_gd).wrapping_sub(settings.alpha_bits);
+        // The shift that makes a sampled alpha, in units of 2^-32, the fraction of a cut.
+        self.alpha_shift = settings.rpg_gd.wrapping_sub(10);
         self.threshold = settings.rpg_threshold.wrapping_sub(settings.fast_recovery);
         self.switches = CLAMPS.wrapping_mul(settings.clamp_tgt_rate)
             | CLAMPS_AFTER_TIME.wrapping_mul(settings.clamp_tgt_rate_after_time_inc)
