@@ -1,7 +1,42 @@
-//! The one place that decides whether a congestion notification counts for a flow, and as what event.
+//! The one place that decides which flow a congestion notification is for, whether it counts, and as what event.
 
 use crate::{CnpIgnored, Event, EventSet, ReactionPoint};
-use cc_core::{CnpBodyKind, IntStack};
+use cc_core::table::Handle;
+use cc_core::wire::{FlowKey, Roce};
+use cc_core::{CnpBodyKind, IntStack, Qpn};
+use core::hint::cold_path;
+
+/// The flow that a CNP is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CnpFlow {
+    /// The one bound to this local queue pair number, the destination of the CNP.
+    Local(Qpn),
+    /// A switch's CNP names the flow by its remote queue pair number; this one has that number. `None` if no flow has it.
+    Remote(Option<Handle>),
+}
+
+impl CnpFlow {
+    /// The flow of a received CNP whose reserved bytes mean `body_kind`. A flow that is named by its remote queue pair number
+    /// is looked up by `find_remote`. `body_kind` becomes the body as the flow's machine sees it, without that name.
+    #[inline(always)]
+    pub fn of(
+        packet: &Roce<'_>,
+        body_kind: &mut CnpBodyKind,
+        find_remote: impl FnOnce(FlowKey) -> Option<Handle>,
+    ) -> Self {
+        match *body_kind {
+            CnpBodyKind::Extended(body) if body.is_from_switch() => {
+                cold_path();
+                *body_kind = body.with_local_name();
+                if body.names_remote_qpn {
+                    return Self::Remote(find_remote(FlowKey::of_reply(packet, body.remote_qpn)));
+                }
+            }
+            _ => {}
+        }
+        Self::Local(packet.bth.dest_qp)
+    }
+}
 
 /// Returns the event to pass to the machine for a notification, or why the notification is ignored.
 ///

@@ -1,7 +1,7 @@
 //! The reaction point of one port: a table of flows, their timers, and the machine that decides their rates. It reads the
 //! headers of received packets, and writes no frame.
 
-use crate::cnp_gate::{gate, gate_event};
+use crate::cnp_gate::{CnpFlow, gate, gate_event};
 use crate::{Ack, AckProgress, CnpIgnored, Cx, Decision, Event, EventSet, ReactionPoint, Signals, TraceValue};
 use cc_core::clock::LocalClock;
 use cc_core::hops::Unmeasured;
@@ -10,7 +10,7 @@ use cc_core::params::ParamError;
 use cc_core::table::{BindError, Fixed, Handle, SlotTableIn, Storage};
 use cc_core::timer_wheel::TimerWheelIn;
 use cc_core::wire::shim::{Rcc, Time};
-use cc_core::wire::{FlowKey, MAX_HOPS, Roce};
+use cc_core::wire::{MAX_HOPS, Roce};
 use cc_core::{
     Bytes, CnpBodyKind, Delay, Grant, Instant, IntStack, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp, State, Zeroed,
 };
@@ -616,39 +616,32 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         Some(self.arm_flow(handle, decision, limiter))
     }
 
-    /// Takes a received CNP, whose reserved bytes mean `body_kind`. Its flow is the one bound to its destination queue pair or,
-    /// where the CNP names the flow by its remote queue pair number, the one that `find_remote` returns. Returns `None`,
-    /// counted, when the CNP is ignored.
+    /// Takes a received CNP for this flow, whose reserved bytes mean `body_kind`: see [`CnpFlow::of`]. Returns `None`, counted,
+    /// when the CNP is ignored.
     #[inline(always)]
     pub fn cnp(
         &mut self,
         now: Instant,
         packet: &Roce<'_>,
+        flow: CnpFlow,
         body_kind: &CnpBodyKind,
-        find_remote: impl FnOnce(FlowKey) -> Option<Handle>,
         limiter: &mut impl RateLimiter,
     ) -> Option<FlowDecision> {
         let now = self.shared.clock.advance(now);
-        let (body_kind, found) = match body_kind {
-            CnpBodyKind::Extended(body) if body.is_from_switch() => {
+        let (found, unknown) = match flow {
+            CnpFlow::Local(qpn) => (self.flows.find_mut(qpn), CnpIgnored::UnknownQp),
+            CnpFlow::Remote(handle) => {
                 cold_path();
-                let found = if body.names_remote_qpn {
-                    let flow = find_remote(FlowKey::of_reply(packet, body.remote_qpn));
-                    flow.and_then(|handle| Some((handle, self.flows.get_mut(handle)?)))
-                        .ok_or(CnpIgnored::RemoteQpUnknown)
-                } else {
-                    self.flows.find_mut(packet.bth.dest_qp).ok_or(CnpIgnored::UnknownQp)
-                };
-                (body.with_local_name(), found)
+                let found = handle.and_then(|handle| Some((handle, self.flows.get_mut(handle)?)));
+                (found, CnpIgnored::RemoteQpUnknown)
             }
-            _ => (*body_kind, self.flows.find_mut(packet.bth.dest_qp).ok_or(CnpIgnored::UnknownQp)),
         };
-        let admitted = found.and_then(|(handle, flow)| {
-            let event = gate(&flow.state, &body_kind, || packet.switch_int().map(|int| int.stack()))?;
-            Ok((handle, flow, event))
-        });
-        let (handle, flow, event) = match admitted {
-            Ok(admitted) => admitted,
+        let Some((handle, flow)) = found else {
+            self.shared.counters.count_ignored(unknown);
+            return None;
+        };
+        let event = match gate(&flow.state, body_kind, || packet.switch_int().map(|int| int.stack())) {
+            Ok(event) => event,
             Err(why) => {
                 self.shared.counters.count_ignored(why);
                 return None;

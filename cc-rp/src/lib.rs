@@ -75,7 +75,7 @@ pub mod event;
 pub mod machine;
 pub mod registry;
 
-pub use cnp_gate::{gate, gate_event};
+pub use cnp_gate::{CnpFlow, gate, gate_event};
 pub use decision::Decision;
 pub use engine::{FlowDecision, RateLimiter, RpCounters, RpEngine, RpEngineIn};
 pub use event::{Ack, AckProgress, Event, EventSet, Signals};

@@ -8,7 +8,9 @@ use cc_core::{
     Bytes, CnpBody, CnpBodyKind, CnpKind, Delay, Ecn, Grant, Hop, Instant, IntLayout, IntStack, Link, Mark, Nanos, Psn,
     Qpn, Rate, Stamp,
 };
-use cc_rp::{Ack, Cx, Decision, Event, EventSet, FlowDecision, Limits, RateLimiter, ReactionPoint, RpEngine, registry};
+use cc_rp::{
+    Ack, CnpFlow, Cx, Decision, Event, EventSet, FlowDecision, Limits, RateLimiter, ReactionPoint, RpEngine, registry,
+};
 
 const FLOWS: usize = 4;
 const SECOND: u64 = 1_000_000_000;
@@ -351,12 +353,13 @@ impl<A: ReactionPoint> Bench<A> {
                 let bound = self.punctual.engine.find(qpn);
                 let frame = cnp(qpn, body_kind);
                 let Ok(Parsed::Roce(roce)) = parse(&frame, frame.len()) else { panic!("a CNP: {frame:02x?}") };
-                let body_kind = roce.cnp().expect("a CNP");
+                let mut body_kind = roce.cnp().expect("a CNP");
+                let counts = A::EVENTS.contains(EventSet::CNP) && body_kind == CnpBodyKind::Standard;
+                let flow = CnpFlow::of(&roce, &mut body_kind, |_| None);
                 let step =
-                    self.both(|sender, now| sender.engine.cnp(now, &roce, &body_kind, |_| None, &mut sender.limiter));
+                    self.both(|sender, now| sender.engine.cnp(now, &roce, flow, &body_kind, &mut sender.limiter));
                 self.cnps += 1;
                 assert!(step.is_none() || step.map(|(handle, _)| handle) == bound);
-                let counts = A::EVENTS.contains(EventSet::CNP) && body_kind == CnpBodyKind::Standard;
                 assert!(!counts || step.is_some() == bound.is_some(), "a standard CNP is always handled");
             }
             Operation::Step(which, ref event) => {

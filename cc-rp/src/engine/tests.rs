@@ -1,6 +1,6 @@
 use super::*;
 use crate::dcqcn::{Dcqcn, DcqcnSettings, PAPER, VENDOR};
-use crate::{Limits, Signals};
+use crate::{CnpFlow, Limits, Signals};
 use cc_core::params::{ParamError, Preset};
 use cc_core::wire::shim::{IntShim, Rcc};
 use cc_core::wire::{
@@ -352,7 +352,10 @@ fn take<A: ReactionPoint>(
     limiter: &mut Calls,
 ) -> Option<FlowDecision> {
     match (roce.cnp(), roce.aeth().map(|aeth| aeth.syndrome)) {
-        (Some(body_kind), _) => engine.cnp(now, roce, &body_kind, |_| None, limiter),
+        (Some(mut body_kind), _) => {
+            let flow = CnpFlow::of(roce, &mut body_kind, |_| None);
+            engine.cnp(now, roce, flow, &body_kind, limiter)
+        }
         (_, Some(Syndrome::Ack { .. })) if roce.bth.opcode == ACK => engine.ack(now, roce, progress, limiter),
         (_, Some(Syndrome::Nak(Nak::PsnSequence))) => engine.nack(now, roce.bth.dest_qp, roce.bth.psn, limiter),
         _ => None,

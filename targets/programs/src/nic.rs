@@ -12,7 +12,7 @@ use cc_core::wire::pfc::Quantum;
 use cc_core::wire::{FlowKey, Nak, Pfc, Roce, Syndrome};
 use cc_core::{Bytes, CnpBodyKind, Instant, Link, Nanos, Psn, Qpn, Zeroed};
 use cc_np::{Flows, NotificationPoint, NpEngineIn, RxMeta, Transmit};
-use cc_rp::{AckProgress, RateLimiter, ReactionPoint, RpEngineIn};
+use cc_rp::{AckProgress, CnpFlow, RateLimiter, ReactionPoint, RpEngineIn};
 
 /// Records in a set of received flows, and entries in a set of flows by their remote queue pair number.
 pub(crate) const WAYS: usize = 4;
@@ -285,8 +285,9 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
     ) -> Option<Received> {
         Some(match packet.info.class() {
             Class::Cnp => {
-                let body_kind = packet.cnp().unwrap_or_default();
-                let flow = self.cnp(now, packet, &body_kind, hw);
+                let mut body_kind = packet.cnp().unwrap_or_default();
+                let flow = CnpFlow::of(packet, &mut body_kind, |key| self.remotes.find(key));
+                let flow = self.cnp(now, packet, flow, &body_kind, hw);
                 let coalesced = info.coalesced();
                 if coalesced > 1 && flow.is_some() {
                     self.rp.count_coalesced(coalesced.saturating_sub(1));
@@ -309,11 +310,11 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         &mut self,
         now: Instant,
         packet: &Roce<'_>,
+        flow: CnpFlow,
         body_kind: &CnpBodyKind,
         hw: &mut impl RateLimiter,
     ) -> Option<Handle> {
-        let remotes = &self.remotes;
-        let step = self.rp.cnp(now, packet, body_kind, |key| remotes.find(key), hw);
+        let step = self.rp.cnp(now, packet, flow, body_kind, hw);
         step.map(|step| step.handle)
     }
 
