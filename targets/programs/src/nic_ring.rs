@@ -308,9 +308,9 @@ pub type HeaderCacheOf<N, P> = HeaderCache<<<N as NotificationPoint>::Flows<P, W
 /// The NIC of one port on a receive ring of descriptors.
 #[repr(C)]
 pub struct NicProgram<A: ReactionPoint, N: NotificationPoint, S: Sizes> {
-    nic: Nic<A, N, S>,
-    /// Log records of each kind, modulo 2^32.
+    /// Log records of each kind, modulo 2^32. First, because each frame changes one.
     kinds: [u32; LogKind::COUNT],
+    nic: Nic<A, N, S>,
     headers: HeaderCacheOf<N, S::Peers>,
 }
 
@@ -363,17 +363,13 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
     /// are called, so that it is never before the time of a wake in between.
     #[inline(never)]
     pub fn handle<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], hw: &mut H) {
-        const FRAME: u8 = DescriptorKind::Frame as u8;
-        const CONNECT: u8 = DescriptorKind::Connect as u8;
-        const LEARN_REMOTE: u8 = DescriptorKind::LearnRemote as u8;
-        let (kind, index) = if matches!(descriptor.kind, FRAME | CONNECT | LEARN_REMOTE) {
+        let (kind, index) = if descriptor.kind == DescriptorKind::Frame as u8 {
             match &wire::parse(frame, descriptor.wire_bytes as usize) {
                 Ok(packet) => self.take(now, descriptor, packet, hw),
-                Err(_) if descriptor.kind == FRAME => (LogKind::Malformed, NO_FLOW),
-                Err(_) => (LogKind::Nothing, NO_FLOW),
+                Err(_) => (LogKind::Malformed, NO_FLOW),
             }
         } else {
-            self.order(now, descriptor, hw)
+            self.order(now, descriptor, frame, hw)
         };
         self.log(kind, now, index, hw);
     }
@@ -381,7 +377,11 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
     /// Handles a descriptor that came with a frame, which has been parsed.
     #[inline]
     pub fn arrival<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, packet: &Parsed<'_>, hw: &mut H) {
-        let (kind, index) = self.take(now, descriptor, packet, hw);
+        let (kind, index) = if descriptor.kind == DescriptorKind::Frame as u8 {
+            self.take(now, descriptor, packet, hw)
+        } else {
+            self.learn(now, descriptor, packet)
+        };
         self.log(kind, now, index, hw);
     }
 
@@ -401,12 +401,6 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
         packet: &Parsed<'_>,
         hw: &mut H,
     ) -> (LogKind, u32) {
-        if descriptor.kind != DescriptorKind::Frame as u8 {
-            return match self.learn(now, descriptor, packet) {
-                Some(index) => (LogKind::Connect, index),
-                None => (LogKind::Nothing, NO_FLOW),
-            };
-        }
         let (kind, flow) = match packet {
             Parsed::Roce(roce)
                 if descriptor.flags & Descriptor::ICRC_CHECKED == 0 && roce.icrc::<H::Crc>() == Icrc::Invalid =>
@@ -426,21 +420,30 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
         (kind, flow.map_or(NO_FLOW, |flow| u32::from(flow.index())))
     }
 
-    /// Handles a descriptor without a frame: the device has sent data, or the driver opens, binds, closes or disconnects a
-    /// flow.
-    fn order<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, hw: &mut H) -> (LogKind, u32) {
-        const SENT: u8 = DescriptorKind::Sent as u8;
+    /// Handles a descriptor of no received frame: the device has sent data, or the driver opens, binds, closes, connects or
+    /// disconnects a flow. To connect, it passes in a `frame` of the connection.
+    #[inline(always)]
+    fn order<H: Hardware>(
+        &mut self,
+        now: Instant,
+        descriptor: &Descriptor,
+        frame: &[u8],
+        hw: &mut H,
+    ) -> (LogKind, u32) {
         const OPEN: u8 = DescriptorKind::Open as u8;
         const BIND: u8 = DescriptorKind::Bind as u8;
         const CLOSE: u8 = DescriptorKind::Close as u8;
         const DISCONNECT: u8 = DescriptorKind::Disconnect as u8;
+        const CONNECT: u8 = DescriptorKind::Connect as u8;
+        const LEARN_REMOTE: u8 = DescriptorKind::LearnRemote as u8;
         let handle = Handle::from_bits(descriptor.handle);
         let slot = u32::from(handle.index());
+        // By far the most frequent, and so before the others.
+        if descriptor.kind == DescriptorKind::Sent as u8 {
+            self.nic.sent(now, handle, Psn::new(descriptor.psn), Bytes::new(descriptor.wire_bytes), hw);
+            return (LogKind::Sent, slot);
+        }
         match descriptor.kind {
-            SENT => {
-                self.nic.sent(now, handle, Psn::new(descriptor.psn), Bytes::new(descriptor.wire_bytes), hw);
-                (LogKind::Sent, slot)
-            }
             OPEN => {
                 let opened = self.nic.open(now, (descriptor.handle & 7) as u8, hw);
                 (LogKind::Open, opened.map_or(NO_FLOW, Handle::to_bits))
@@ -459,21 +462,32 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
                 self.headers.remove(local);
                 (LogKind::Connect, NO_FLOW)
             }
+            CONNECT | LEARN_REMOTE => self.connect(now, descriptor, frame),
             _ => (LogKind::Nothing, NO_FLOW),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn connect(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8]) -> (LogKind, u32) {
+        match &wire::parse(frame, descriptor.wire_bytes as usize) {
+            Ok(packet) => self.learn(now, descriptor, packet),
+            Err(_) => (LogKind::Nothing, NO_FLOW),
         }
     }
 
     /// Learns a connection from a packet that the driver passes in, and returns the kind and flow for the log.
     #[cold]
-    #[inline(never)]
-    fn learn(&mut self, now: Instant, descriptor: &Descriptor, packet: &Parsed<'_>) -> Option<u32> {
-        let Parsed::Roce(roce) = packet else { return None };
-        if descriptor.kind == DescriptorKind::LearnRemote as u8 {
+    fn learn(&mut self, now: Instant, descriptor: &Descriptor, packet: &Parsed<'_>) -> (LogKind, u32) {
+        let Parsed::Roce(roce) = packet else { return (LogKind::Nothing, NO_FLOW) };
+        let (learnt, index) = if descriptor.kind == DescriptorKind::LearnRemote as u8 {
             let flow = Handle::from_bits(descriptor.handle);
-            return self.nic.learn_remote(flow, FlowKey::of_data(roce)).then(|| u32::from(flow.index()));
-        }
-        let remote = (descriptor.qpn != Descriptor::UNKNOWN_QPN).then(|| Qpn::new(descriptor.qpn))?;
-        self.headers.learn(now.stamp(), roce, remote).then_some(NO_FLOW)
+            (self.nic.learn_remote(flow, FlowKey::of_data(roce)), u32::from(flow.index()))
+        } else {
+            let known = descriptor.qpn != Descriptor::UNKNOWN_QPN;
+            (known && self.headers.learn(now.stamp(), roce, Qpn::new(descriptor.qpn)), NO_FLOW)
+        };
+        if learnt { (LogKind::Connect, index) } else { (LogKind::Nothing, NO_FLOW) }
     }
 
     /// Handles what is due for one flow. Call it repeatedly while [`NicProgram::next_wake`] is not after `now`.
