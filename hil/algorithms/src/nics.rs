@@ -7,8 +7,8 @@ use cc_core::params::ParamError;
 use cc_core::table::{BindError, Handle, Heap};
 use cc_core::wire::{AckFields, CnpMarking, FlowKey, Pfc, Response, Roce};
 use cc_core::{Bytes, CnpBodyKind, Instant, Link, Nanos, Psn, Qpn, Rate, Zeroed};
-use cc_np::{NotSent, NotificationPoint, Transmit};
-use cc_rp::{RateLimiter, ReactionPoint, TraceValue};
+use cc_np::{NotSent, NotificationPoint, NpCounters, Transmit};
+use cc_rp::{RateLimiter, ReactionPoint, RpCounters, TraceValue};
 use programs::{HeaderCacheOf, Nic, OnHeap, Received, RxFields};
 
 /// Receives the decisions and the frames of a NIC.
@@ -124,6 +124,10 @@ pub trait NicGroup {
 
     /// Passes names and values of the state variables of the flow in a slot to `show`, see [`ReactionPoint::trace_values`].
     fn explain(&self, nic: usize, slot: u16, show: &mut dyn FnMut(TraceValue));
+}
+
+fn named(rp: &RpCounters, np: &NpCounters, transitions: &[Vec<u64>; 2]) -> NicCounters {
+    NicCounters { rp: rp.named().to_vec(), np: np.named().to_vec(), transitions: transitions.clone() }
 }
 
 /// NICs of these machines on the host.
@@ -289,8 +293,7 @@ impl<A: ReactionPoint, N: NotificationPoint> NicGroup for Natives<A, N> {
 
     fn counters(&self, nic: usize) -> NicCounters {
         let Native { nic, transitions, .. } = &self.nics[nic];
-        let (rp, np) = (nic.rp().counters().named().to_vec(), nic.np().counters().named().to_vec());
-        NicCounters { rp, np, transitions: transitions.clone() }
+        named(&nic.rp().counters(), &nic.np().counters(), transitions)
     }
 
     fn explain(&self, nic: usize, slot: u16, show: &mut dyn FnMut(TraceValue)) {

@@ -5,6 +5,7 @@ use anyhow::Result;
 use cc_core::table::Handle;
 use hil_algorithms::NicCounters;
 use hil_cores::board::PacerStore;
+use std::any::Any;
 use std::net::IpAddr;
 
 /// What a NIC does for an event.
@@ -25,7 +26,7 @@ pub enum Decision {
 pub type Decisions = Vec<(u64, Decision)>;
 
 /// A NIC under replay.
-pub trait Device {
+pub trait Device: Any {
     /// The time of its next wake, in nanoseconds; `u64::MAX` for never.
     fn next_wake(&self) -> u64;
 
@@ -57,6 +58,32 @@ pub trait Device {
 
     /// Its counters, by name.
     fn counters(&self) -> NicCounters;
+}
+
+impl Device for Box<dyn Device> {
+    fn next_wake(&self) -> u64 {
+        (**self).next_wake()
+    }
+
+    fn wake(&mut self, decisions: &mut Decisions) -> Result<()> {
+        (**self).wake(decisions)
+    }
+
+    fn deliver(&mut self, now: u64, event: &NicEvent<'_>, decisions: &mut Decisions) -> Result<Option<Handle>> {
+        (**self).deliver(now, event, decisions)
+    }
+
+    fn finish(&mut self, now: u64, decisions: &mut Decisions) -> Result<()> {
+        (**self).finish(now, decisions)
+    }
+
+    fn difference(&mut self) -> Option<Difference> {
+        (**self).difference()
+    }
+
+    fn counters(&self) -> NicCounters {
+        (**self).counters()
+    }
 }
 
 /// The first difference between library and image.

@@ -53,6 +53,7 @@ use native::Native;
 use paced::Paced;
 use replayer::{NicFilter, Outcome, Replayer};
 use report::{Size, Sizes};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -468,10 +469,23 @@ type Ended = (Outcome, Option<i32>);
 /// signal that ended it early, if one did.
 fn play<D: Device>(
     playing: Playing,
-    make: impl FnMut(IpAddr) -> Result<D>,
+    mut make: impl FnMut(IpAddr) -> Result<D>,
     capture: &mut Source,
     progress: &mut dyn FnMut(u64),
 ) -> (Result<Option<i32>>, Outcome, Vec<D>) {
+    let mut make = |address| Ok(Box::new(make(address)?) as Box<dyn Device>);
+    let (played, outcome, nics) = play_to(&mut make, playing, capture, progress);
+    let nics = nics.into_iter().filter_map(|nic| (nic as Box<dyn Any>).downcast::<D>().ok());
+    (played, outcome, nics.map(|nic| *nic).collect())
+}
+
+/// As [`play`], to NICs of any kind: compiled once.
+fn play_to(
+    make: &mut dyn FnMut(IpAddr) -> Result<Box<dyn Device>>,
+    playing: Playing,
+    capture: &mut Source,
+    progress: &mut dyn FnMut(u64),
+) -> (Result<Option<i32>>, Outcome, Vec<Box<dyn Device>>) {
     let Playing { nic_filter, survey, line_rate, shim_port, ignores_icrc, rest } = playing;
     let (only, frames) = (nic_filter.only.clone(), survey.frames);
     let replayer = Replayer::new(nic_filter, line_rate, make).with_shim_port(shim_port).with_survey(survey);

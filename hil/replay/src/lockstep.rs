@@ -98,7 +98,7 @@ impl<C: CoreObserver> Lockstep<C> {
     }
 }
 
-impl<C: CoreObserver> Device for Lockstep<C> {
+impl<C: CoreObserver + 'static> Device for Lockstep<C> {
     fn next_wake(&self) -> u64 {
         self.native.next_wake()
     }

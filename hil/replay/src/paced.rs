@@ -147,7 +147,7 @@ impl<C: CoreObserver> Paced<C> {
     }
 }
 
-impl<C: CoreObserver> Device for Paced<C> {
+impl<C: CoreObserver + 'static> Device for Paced<C> {
     /// Never: the board's own timer wakes the image.
     fn next_wake(&self) -> u64 {
         u64::MAX
