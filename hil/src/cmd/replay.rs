@@ -11,7 +11,6 @@ use hil_cores::log::Line;
 use hil_replay::qp_pairs::QpPairs;
 use hil_replay::survey::{self, Reading};
 use hil_replay::{Ending, Images, Log, OnCore, Options, Report, Text, Wave, replay};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::net::IpAddr;
@@ -238,13 +237,20 @@ fn print(nic: IpAddr, line: Line) {
     let _ = writeln!(stderr().lock(), "cycle {:<10} {nic} {line}", line.cycle);
 }
 
+/// Replays a capture. Shows on a terminal which part of a long file has been replayed.
 fn with_progress(options: &Options, capture: &mut Source) -> Result<Report> {
     let Some(size) = capture.size().filter(|&size| size >= LONG && stderr().is_terminal()) else {
         return replay(options, capture, |_| {});
     };
-    let style = ProgressStyle::with_template("{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left")?;
-    let bar = ProgressBar::new(size).with_style(style);
-    let report = replay(options, capture, |position| bar.set_position(position));
-    bar.finish_and_clear();
+    let mut shown = 0;
+    let report = replay(options, capture, |position| {
+        let percent = position.saturating_mul(100) / size;
+        if percent > shown {
+            shown = percent;
+            let _ = write!(stderr(), "\r{percent} % of {} MB", size / 1_000_000);
+        }
+    });
+    // Clears the line.
+    let _ = write!(stderr(), "\r\x1b[K");
     report
 }
