@@ -156,7 +156,8 @@ fn a_wave_shows_every_instruction_in_its_cycle() {
 fn a_wave_on_standard_output_is_the_one_in_a_file_and_the_markers_go_to_standard_error() {
     let run = Run::of(&elf(&program(), |_| {}));
     let path = run.folder.path().join("wave.vcd");
-    let markers = run.with(&["--vcd", path.to_str().expect("text")]).success();
+    let run = run.with(&["--vcd", path.to_str().expect("text")]);
+    let markers = run.success();
     let output = Run::of(&elf(&program(), |_| {})).with(&["--vcd", "-"]).output();
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(output.stdout, std::fs::read(&path).expect("a wave"));
