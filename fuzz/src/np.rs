@@ -372,6 +372,8 @@ impl Model {
             assert_eq!(outcome.cnp, CnpOutcome::None);
             return;
         }
+        // The interval has passed. A CNP that cannot be sent now stays due, also where a longer interval is set before the next.
+        record.notified = None;
         assert!(outcome.reply.cnp.is_some());
         match outcome.cnp {
             CnpOutcome::Sent => {
