@@ -16,11 +16,11 @@ cc_core::settings! {
         /// Factor of a cut (beta).
         beta: Ppm, 1_000..=1_000_000, ["TimelyBeta"];
         /// Round-trip times below this raise the rate, whatever the gradient.
-        t_low: Micros, 1..=10_000, ["TimelyTLow"];
+        t_low: Nanos, 1_000..=10_000_000, ["TimelyTLow"];
         /// Round-trip times above this cut the rate, whatever the gradient.
-        t_high: Micros, 1..=60_000, ["TimelyTHigh"];
+        t_high: Nanos, 1_000..=60_000_000, ["TimelyTHigh"];
         /// The round-trip time that gradients are divided by, and in which a full step is made (minRTT).
-        min_rtt: Micros, 1..=1_000, ["TimelyMinRtt"];
+        min_rtt: Nanos, 1_000..=1_000_000, ["TimelyMinRtt"];
         /// Additive step.
         delta: Mbps, 1..=100_000, ["rate_ai", "RATE_AI"];
         /// Updates in a row, falling in the sense of hai_counts, from which the additive step is hai_steps times as large.
@@ -52,9 +52,9 @@ cc_core::settings! {
 pub const NS3_RDMA: TimelySettings = TimelySettings {
     alpha: 875_000,
     beta: 800_000,
-    t_low: 50,
-    t_high: 500,
-    min_rtt: 20,
+    t_low: 50_000,
+    t_high: 500_000,
+    min_rtt: 20_000,
     delta: 10,
     hai_threshold: 5,
     hai_steps: 5,
@@ -83,8 +83,8 @@ pub const PAPER: TimelySettings = TimelySettings {
 pub const ERPC: TimelySettings = TimelySettings {
     alpha: 460_000,
     beta: 260_000,
-    t_high: 1_000,
-    min_rtt: 2,
+    t_high: 1_000_000,
+    min_rtt: 2_000,
     delta: 40,
     segment: 0,
     min_rate: 120,
@@ -210,14 +210,6 @@ const fn switch(flag: u8, on: bool) -> u8 {
     if on { flag } else { 0 }
 }
 
-/// Nanoseconds of a setting in microseconds, all of which are at most 100 000.
-const fn nanos(micros: u32) -> u32 {
-    match Nanos::from_micros(micros) {
-        Some(nanos) => nanos.get(),
-        None => u32::MAX,
-    }
-}
-
 /// The time that `bytes` bytes take on the port's link, in nanoseconds, saturating.
 #[expect(clippy::cast_possible_truncation, reason = "tested just before")]
 const fn time_on_link(bytes: u32, link: &Link) -> u32 {
@@ -238,7 +230,7 @@ impl Params {
     pub fn new(settings: &TimelySettings, link: &Link) -> Result<Self, ParamError> {
         settings.in_range()?;
         let conflict = |field, expected| Err(ParamError::Conflict { field, expected });
-        let (low, high, min_rtt) = (nanos(settings.t_low), nanos(settings.t_high), nanos(settings.min_rtt));
+        let (low, high, min_rtt) = (settings.t_low, settings.t_high, settings.min_rtt);
         if low > high {
             return conflict("t_low", "must be at most t_high");
         }

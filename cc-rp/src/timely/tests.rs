@@ -360,7 +360,7 @@ fn settings_that_conflict_are_named() {
         Err(ParamError::OutOfRange(field)) => field.name,
         other => panic!("{other:?}"),
     };
-    assert_eq!(refused(TimelySettings { t_low: 501, ..PAPER }), "t_low");
+    assert_eq!(refused(TimelySettings { t_low: 500_001, ..PAPER }), "t_low");
     assert_eq!(refused(TimelySettings { min_rate_share: 0, ..PAPER }), "min_rate");
     assert_eq!(refused(TimelySettings { min_rate: 100_001, ..PAPER }), "min_rate");
     assert_eq!(refused(TimelySettings { max_rate_share: 9_999, ..PAPER }), "min_rate");
@@ -476,4 +476,15 @@ proptest! {
             prop_assert_eq!(after, state);
         }
     }
+}
+
+/// Networks of today have round-trip times of a few microseconds: thresholds are set to the nanosecond.
+#[test]
+fn thresholds_are_nanoseconds() {
+    let params = params(TimelySettings { t_low: 4_500, t_high: 4_600, min_rtt: 4_000, ..PLAIN });
+    let mut flow = Flow::with_rate(&params, 1_000);
+    flow.after(4_000, ack(1_024, 4_000));
+    assert_near(flow.after(4_000, ack(1_024, 4_499)), 1_020.0);
+    // beta (1 - T_high / RTT) of the rate.
+    assert_near(flow.after(4_000, ack(1_024, 4_700)), 1_020.0 * (1.0 - 0.8 * (1.0 - 4_600.0 / 4_700.0)));
 }

@@ -270,9 +270,9 @@ typedef struct rnic_slot {
 /* ---- The algorithms: sizes and alignments in bytes, presets, parameters ---- */
 
 /* dcqcn: takes SENT, CNP, WAKE; the receiver runs rnic_np_dcqcn */
-#define RNIC_RP_DCQCN_PORT_BYTES 1600u
+#define RNIC_RP_DCQCN_PORT_BYTES 1624u
 #define RNIC_RP_DCQCN_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[200]; } rnic_rp_dcqcn_port;
+typedef struct { uint64_t opaque[203]; } rnic_rp_dcqcn_port;
 #define RNIC_RP_DCQCN_FLOW_BYTES 36u
 #define RNIC_RP_DCQCN_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[9]; } rnic_rp_dcqcn_flow;
@@ -346,9 +346,9 @@ typedef struct { uint32_t opaque[7]; } rnic_rp_timely_flow;
 #define RNIC_RP_TIMELY_PRESET_PATCHED 3u
 #define RNIC_RP_TIMELY_ALPHA 0u /* 1000 to 1000000 ppm */
 #define RNIC_RP_TIMELY_BETA 1u /* 1000 to 1000000 ppm */
-#define RNIC_RP_TIMELY_T_LOW 2u /* 1 to 10000 us */
-#define RNIC_RP_TIMELY_T_HIGH 3u /* 1 to 60000 us */
-#define RNIC_RP_TIMELY_MIN_RTT 4u /* 1 to 1000 us */
+#define RNIC_RP_TIMELY_T_LOW 2u /* 1000 to 10000000 ns */
+#define RNIC_RP_TIMELY_T_HIGH 3u /* 1000 to 60000000 ns */
+#define RNIC_RP_TIMELY_MIN_RTT 4u /* 1000 to 1000000 ns */
 #define RNIC_RP_TIMELY_DELTA 5u /* 1 to 100000 Mb/s */
 #define RNIC_RP_TIMELY_HAI_THRESHOLD 6u /* 1 to 15 */
 #define RNIC_RP_TIMELY_HAI_STEPS 7u /* 1 to 16 */
@@ -477,9 +477,9 @@ typedef struct { uint32_t opaque[11]; } rnic_rp_rcc_sender_flow;
 RNIC_RP_FUNCTIONS(rcc_sender);
 
 /* dcqcn_tcd: takes SENT, CNP, WAKE; the receiver runs rnic_np_dcqcn_tcd */
-#define RNIC_RP_DCQCN_TCD_PORT_BYTES 1608u
+#define RNIC_RP_DCQCN_TCD_PORT_BYTES 1632u
 #define RNIC_RP_DCQCN_TCD_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[201]; } rnic_rp_dcqcn_tcd_port;
+typedef struct { uint64_t opaque[204]; } rnic_rp_dcqcn_tcd_port;
 #define RNIC_RP_DCQCN_TCD_FLOW_BYTES 36u
 #define RNIC_RP_DCQCN_TCD_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[9]; } rnic_rp_dcqcn_tcd_flow;
@@ -526,9 +526,9 @@ typedef struct { uint32_t opaque[8]; } rnic_rp_timely_tcd_flow;
 #define RNIC_RP_TIMELY_TCD_PRESET_PATCHED 3u
 #define RNIC_RP_TIMELY_TCD_ALPHA 0u /* 1000 to 1000000 ppm */
 #define RNIC_RP_TIMELY_TCD_BETA 1u /* 1000 to 1000000 ppm */
-#define RNIC_RP_TIMELY_TCD_T_LOW 2u /* 1 to 10000 us */
-#define RNIC_RP_TIMELY_TCD_T_HIGH 3u /* 1 to 60000 us */
-#define RNIC_RP_TIMELY_TCD_MIN_RTT 4u /* 1 to 1000 us */
+#define RNIC_RP_TIMELY_TCD_T_LOW 2u /* 1000 to 10000000 ns */
+#define RNIC_RP_TIMELY_TCD_T_HIGH 3u /* 1000 to 60000000 ns */
+#define RNIC_RP_TIMELY_TCD_MIN_RTT 4u /* 1000 to 1000000 ns */
 #define RNIC_RP_TIMELY_TCD_DELTA 5u /* 1 to 100000 Mb/s */
 #define RNIC_RP_TIMELY_TCD_HAI_THRESHOLD 6u /* 1 to 15 */
 #define RNIC_RP_TIMELY_TCD_HAI_STEPS 7u /* 1 to 16 */
