@@ -214,29 +214,31 @@ impl<G: Stage, Q: Storage> Switch<G, Q> {
     pub fn wake(&mut self, now: Instant, out: &mut impl SendPfc) {
         let now = self.clock.advance(now);
         let Self { stages, queues, due, .. } = self;
-        *due = now.after(REST);
+        let mut rest = REST;
         for (index, record) in queues.items_mut().iter_mut().enumerate() {
             let at = Queue::of(index);
             if stages.takes().contains(Kind::Pause) && record.paused {
                 record.expire(now, at, out.queued(at), stages, out);
             }
             let wait = stages.wake(now, at, out);
-            if G::PAUSES {
+            if G::TIMED
+                && let Some(wait) = wait
+            {
+                rest = rest.min(wait);
+            }
+            // Stages without deadlines begin and end their pauses at events, after which [`Record::settle`] reads them.
+            if G::PAUSES && (G::TIMED || record.sent_quanta != 0) {
                 let quanta = stages.pausing(at);
                 let renew = quanta != 0 && record.sent_quanta != 0 && record.renew_at.is_due(now.stamp());
                 if renew || (quanta == 0) != (record.sent_quanta == 0) {
                     record.send_pfc(now, at, quanta, out);
                 }
                 if quanta != 0 {
-                    hasten(due, now, record.renew_at.since(now.stamp()));
+                    rest = rest.min(record.renew_at.since(now.stamp()));
                 }
             }
-            if G::TIMED
-                && let Some(wait) = wait
-            {
-                hasten(due, now, wait);
-            }
         }
+        *due = now.after(rest);
     }
 
     /// When [`Switch::wake`] is to be called next, by the caller's clock.
