@@ -363,13 +363,19 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
     /// are called, so that it is never before the time of a wake in between.
     #[inline(never)]
     pub fn handle<H: Hardware>(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8], hw: &mut H) {
-        let (kind, index) = if descriptor.kind == DescriptorKind::Frame as u8 {
-            match &wire::parse(frame, descriptor.wire_bytes as usize) {
+        const FRAME: u8 = DescriptorKind::Frame as u8;
+        const SENT: u8 = DescriptorKind::Sent as u8;
+        let (kind, index) = match descriptor.kind {
+            FRAME => match &wire::parse(frame, descriptor.wire_bytes as usize) {
                 Ok(packet) => self.take(now, descriptor, packet, hw),
                 Err(_) => (LogKind::Malformed, NO_FLOW),
+            },
+            SENT => {
+                let flow = Handle::from_bits(descriptor.handle);
+                self.nic.sent(now, flow, Psn::new(descriptor.psn), Bytes::new(descriptor.wire_bytes), hw);
+                (LogKind::Sent, u32::from(flow.index()))
             }
-        } else {
-            self.order(now, descriptor, frame, hw)
+            _ => self.order(now, descriptor, frame, hw),
         };
         self.log(kind, now, index, hw);
     }
@@ -420,9 +426,11 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
         (kind, flow.map_or(NO_FLOW, |flow| u32::from(flow.index())))
     }
 
-    /// Handles a descriptor of no received frame: the device has sent data, or the driver opens, binds, closes, connects or
-    /// disconnects a flow. To connect, it passes in a `frame` of the connection.
-    #[inline(always)]
+    /// Handles a descriptor of the driver, which opens, binds, closes, connects or disconnects a flow. To connect, it passes in a
+    /// `frame` of the connection.
+    // Apart from `handle`, in which it would take registers that each frame would save.
+    #[cold]
+    #[inline(never)]
     fn order<H: Hardware>(
         &mut self,
         now: Instant,
@@ -438,11 +446,6 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
         const LEARN_REMOTE: u8 = DescriptorKind::LearnRemote as u8;
         let handle = Handle::from_bits(descriptor.handle);
         let slot = u32::from(handle.index());
-        // By far the most frequent, and so before the others.
-        if descriptor.kind == DescriptorKind::Sent as u8 {
-            self.nic.sent(now, handle, Psn::new(descriptor.psn), Bytes::new(descriptor.wire_bytes), hw);
-            return (LogKind::Sent, slot);
-        }
         match descriptor.kind {
             OPEN => {
                 let opened = self.nic.open(now, (descriptor.handle & 7) as u8, hw);
@@ -462,22 +465,16 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> NicProgram<A, N, S> {
                 self.headers.remove(local);
                 (LogKind::Connect, NO_FLOW)
             }
-            CONNECT | LEARN_REMOTE => self.connect(now, descriptor, frame),
+            CONNECT | LEARN_REMOTE => match &wire::parse(frame, descriptor.wire_bytes as usize) {
+                Ok(packet) => self.learn(now, descriptor, packet),
+                Err(_) => (LogKind::Nothing, NO_FLOW),
+            },
             _ => (LogKind::Nothing, NO_FLOW),
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn connect(&mut self, now: Instant, descriptor: &Descriptor, frame: &[u8]) -> (LogKind, u32) {
-        match &wire::parse(frame, descriptor.wire_bytes as usize) {
-            Ok(packet) => self.learn(now, descriptor, packet),
-            Err(_) => (LogKind::Nothing, NO_FLOW),
-        }
-    }
-
     /// Learns a connection from a packet that the driver passes in, and returns the kind and flow for the log.
-    #[cold]
+    #[inline(always)]
     fn learn(&mut self, now: Instant, descriptor: &Descriptor, packet: &Parsed<'_>) -> (LogKind, u32) {
         let Parsed::Roce(roce) = packet else { return (LogKind::Nothing, NO_FLOW) };
         let (learnt, index) = if descriptor.kind == DescriptorKind::LearnRemote as u8 {
