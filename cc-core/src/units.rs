@@ -385,10 +385,16 @@ macro_rules! number24 {
         pub struct $name(u32);
 
         impl $name {
-            /// The number, modulo 2^24.
+            /// The number, modulo 2^24: for values that are below, or are meant to wrap. See [`Self::checked`].
             #[inline]
             pub const fn new(value: u32) -> Self {
                 Self(value & 0x00ff_ffff)
+            }
+
+            /// The number; `None` if it has more than 24 bits: for values from outside.
+            #[inline]
+            pub const fn checked(value: u32) -> Option<Self> {
+                if value >> 24 == 0 { Some(Self(value)) } else { None }
             }
 
             /// The number, below 2^24.
@@ -453,6 +459,13 @@ mod tests {
     use proptest::prelude::*;
     use std::format;
     use std::string::ToString;
+
+    #[test]
+    fn numbers_of_24_bits_wrap_or_are_checked() {
+        assert_eq!((Psn::new(0x100_0001), Psn::checked(0x100_0001)), (Psn::new(1), None));
+        assert_eq!(Psn::checked(0xff_ffff).map(Psn::get), Some(0xff_ffff));
+        assert_eq!(Qpn::checked(0x8000_0000), None);
+    }
 
     #[test]
     fn port_speeds_are_exact() {

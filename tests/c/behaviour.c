@@ -90,6 +90,9 @@ int main(void)
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, &decision) == RNIC_BAD_EVENT);
     event.kind = 0;
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, &decision) == RNIC_BAD_EVENT);
+    rnic_event sent = {.at = {.now = 1000000}, .kind = RNIC_SENT};
+    sent.of.sent.psn = 0x1000000;
+    EXPECT(rnic_rp_dcqcn_on(&port, &flow, &sent, &decision) == RNIC_BAD_EVENT);
     EXPECT(memcmp(&flow, &before, sizeof flow) == 0);
     EXPECT(rnic_rp_dcqcn_count(&port, 0, &counter) == RNIC_OK && counter == 1);
 

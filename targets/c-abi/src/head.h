@@ -52,7 +52,7 @@ typedef int32_t rnic_status;
 #define RNIC_UNKNOWN_ID (-5)   /* no parameter, preset or counter has this number */
 #define RNIC_OUT_OF_RANGE (-6) /* a value is outside the parameter's bounds */
 #define RNIC_CONFLICT (-7)     /* values contradict each other or this link */
-#define RNIC_BAD_EVENT (-8)    /* an event of unknown kind, or with a member outside its values */
+#define RNIC_BAD_EVENT (-8)    /* an event of unknown kind, or with a member outside its values, such as a PSN above 24 bits */
 #define RNIC_NOT_OPEN (-9)     /* the flow was not opened with this port, or is closed */
 
 #define RNIC_NEVER 0xffffffffu     /* value of rnic_decision.wake_in: no wake is needed */

@@ -5,12 +5,12 @@
 
 use crate::settings::{self, Param};
 use crate::types::{
-    Arrival, CounterInfo, Flow, Link, Reply, Setting, Slot, Status, Text, opened, port_id, put, ready, shared, status,
-    usable,
+    Arrival, CounterInfo, Flow, Link, Reply, Setting, Slot, Status, Text, opened, port_id, psn, put, qpn, ready,
+    shared, status, usable,
 };
 use cc_core::clock::LocalClock;
 use cc_core::wire::shim::MlccData;
-use cc_core::{Bytes, Ecn, Grant, Instant, IntStack, Mark, Psn, Qpn, Stamp};
+use cc_core::{Bytes, Ecn, Grant, Instant, IntStack, Mark, Stamp};
 use cc_np::{Cx, NotificationPoint};
 
 /// State that the flows of a port share. C keeps it as bytes.
@@ -134,10 +134,11 @@ impl<A: NotificationPoint> NpPort<A> {
     /// That of [`NpPort::ready`]; unless null or misaligned, `flow` points to room.
     unsafe fn open(port: *mut Self, now: u64, local: u32, flow: *mut Flow<A>) -> Result<(), Status> {
         usable(flow)?;
+        let local = qpn(local)?;
         // SAFETY: the caller guarantees it.
         let port = unsafe { Self::ready(port) }?;
         let (cx, shared, _) = port.at(now);
-        let state = A::open(&cx, shared, Some(Qpn::new(local)));
+        let state = A::open(&cx, shared, Some(local));
         // SAFETY: the caller guarantees the room.
         unsafe { put(flow, Flow { state, port: port.id }) }
     }
@@ -158,6 +159,7 @@ impl<A: NotificationPoint> NpPort<A> {
         // SAFETY: the caller guarantees it.
         let flow = unsafe { opened(flow, port.id) }?;
         usable(reply)?;
+        let (local, psn) = (qpn(arrival.local_qpn)?, psn(arrival.psn)?);
         let (cx, shared, counters) = port.at(arrival.now);
         let ecn = Ecn::from_bits(arrival.ecn);
         let mark = cc_np::mark_of(ecn, A::is_ternary(cx.params));
@@ -165,8 +167,8 @@ impl<A: NotificationPoint> NpPort<A> {
         let decided = if A::reacts_to(mark) || A::REPLIES {
             let mlcc = MlccData { credit: arrival.mlcc_credit, queue: Bytes::new(arrival.mlcc_queue) };
             let arrival = cc_np::Arrival {
-                local: Qpn::new(arrival.local_qpn),
-                psn: Psn::new(arrival.psn),
+                local,
+                psn,
                 bytes: Bytes::new(arrival.bytes),
                 payload: Bytes::new(arrival.payload),
                 ecn,

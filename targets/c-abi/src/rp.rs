@@ -2,11 +2,11 @@
 
 use crate::settings::{self, Param};
 use crate::types::{
-    Ack, CounterInfo, Decision, Event, Flow, Link, Moment, Setting, Status, Text, kind, opened, port_id, put, ready,
-    shared, status, usable,
+    Ack, CounterInfo, Decision, Event, Flow, Link, Moment, Setting, Status, Text, kind, opened, port_id, psn, put,
+    ready, shared, status, usable,
 };
 use cc_core::clock::LocalClock;
-use cc_core::{Bytes, CnpBodyKind, Delay, Grant, Instant, IntStack, Mark, Nanos, Psn, Rate};
+use cc_core::{Bytes, CnpBodyKind, Delay, Grant, Instant, IntStack, Mark, Nanos, Rate};
 use cc_rp::{CnpIgnored, Cx, EventSet, ReactionPoint, Signals, gate_event};
 
 /// State that the flows of a port share. C keeps it as bytes.
@@ -203,10 +203,10 @@ impl<A: ReactionPoint> RpPort<A> {
             match event.kind {
                 kind::SENT if takes(EventSet::SENT) => {
                     let sent = event.of.sent;
-                    cc_rp::Event::Sent { psn: Psn::new(sent.psn), bytes: Bytes::new(sent.bytes) }
+                    cc_rp::Event::Sent { psn: psn(sent.psn)?, bytes: Bytes::new(sent.bytes) }
                 }
                 kind::ACK if takes(EventSet::ACK) => cc_rp::Event::Ack(acknowledgement::<A>(&event.of.ack)?),
-                kind::NACK if takes(EventSet::NACK) => cc_rp::Event::Nack { psn: Psn::new(event.of.nack_psn) },
+                kind::NACK if takes(EventSet::NACK) => cc_rp::Event::Nack { psn: psn(event.of.nack_psn)? },
                 kind::CNP => {
                     let body = event.of.cnp_body;
                     let body_kind =
@@ -284,7 +284,7 @@ unsafe fn acknowledgement<A: ReactionPoint>(ack: &Ack) -> Result<cc_rp::Ack<'_>,
     // SAFETY: the caller guarantees the records.
     let int = if A::SIGNALS.contains(Signals::INT) { unsafe { ack.telemetry.stack() }? } else { IntStack::NONE };
     Ok(cc_rp::Ack {
-        psn: Psn::new(ack.psn),
+        psn: psn(ack.psn)?,
         acked: Bytes::new(ack.acked),
         mark,
         delay: (ack.rtt != 0).then_some(delay),

@@ -1,6 +1,6 @@
 //! The arguments of the interface: plain structures, laid out as in C, with the header's names without the prefix `rnic_`.
 
-use cc_core::{Bytes, Instant, IntLayout, IntStack, Nanos, Rate, Stamp};
+use cc_core::{Bytes, Instant, IntLayout, IntStack, Nanos, Psn, Qpn, Rate, Stamp};
 use core::ffi::c_char;
 use core::{ptr, slice};
 
@@ -25,7 +25,7 @@ pub enum Status {
     OutOfRange = -6,
     /// Values contradict each other or this link.
     Conflict = -7,
-    /// An event of unknown kind, or with an enumeration outside its values.
+    /// An event of unknown kind, or with an enumeration outside its values, or a number of 24 bits that has more.
     BadEvent = -8,
     /// The flow was not opened with this port, or was closed.
     NotOpen = -9,
@@ -349,6 +349,18 @@ pub(crate) unsafe fn ready<'a, P>(port: *mut P, made: u32) -> Result<&'a mut P, 
     }
     // SAFETY: made by `init`, and the caller guarantees exclusive access.
     unsafe { exclusive(port) }
+}
+
+/// A packet sequence number from C, which has 24 bits.
+#[inline(always)]
+pub(crate) fn psn(value: u32) -> Result<Psn, Status> {
+    Psn::checked(value).ok_or(Status::BadEvent)
+}
+
+/// A queue pair number from C, which has 24 bits.
+#[inline(always)]
+pub(crate) fn qpn(value: u32) -> Result<Qpn, Status> {
+    Qpn::checked(value).ok_or(Status::BadEvent)
 }
 
 /// A flow: the algorithm's state, and the port that opened it.
