@@ -28,6 +28,7 @@
 //! 2^k, which leaves every ratio as it was. Cost: one `divu` for each hop.
 
 use crate::math::{Reciprocal, div_bitwise};
+use crate::snapshot::Words;
 use crate::{Hop, IntLayout, IntStack, Nanos, Stamp, State};
 use core::num::NonZeroU32;
 use core::ops::BitOrAssign;
@@ -253,6 +254,19 @@ impl BitOrAssign for Unmeasured {
     #[inline(always)]
     fn bitor_assign(&mut self, other: Self) {
         self.0 |= other.0;
+    }
+}
+
+impl Words for Unmeasured {
+    const COUNT: usize = 1;
+
+    fn write(&self, write: &mut dyn FnMut(u32)) {
+        write(self.0.into());
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits are the value")]
+    fn read(read: &mut dyn FnMut() -> u32) -> Self {
+        Self::from_bits(read() as u16)
     }
 }
 

@@ -7,7 +7,6 @@
 //!
 //! A snapshot can be written as 32-bit words, to a log or to memory. Every sequence of words is a valid snapshot.
 
-use crate::hops::Unmeasured;
 use crate::{Bytes, Frac, Instant, Mark, Nanos, Psn, Qpn, Rate, Stamp};
 use core::array;
 use core::fmt::Debug;
@@ -99,7 +98,6 @@ word! {
     Stamp: |value| value.to_bits(), |word| Self::from_bits(word);
     Psn: |value| value.get(), |word| Self::new(word);
     Qpn: |value| value.get(), |word| Self::new(word);
-    Unmeasured: |value| value.to_bits().into(), |word| Self::from_bits(word as u16);
     Mark: |value| value as u32, |word| match word & 3 {
         0 => Self::None,
         1 => Self::Undetermined,
