@@ -30,6 +30,14 @@ pub fn set_ecn(frame: &mut [u8], ecn: Ecn) -> bool {
     }
 }
 
+/// The ECN field of a frame's IPv4 or IPv6 header, or of RoCEv1's GRH, behind any number of VLAN tags; `None` if it has none.
+#[inline]
+pub fn ecn(frame: &[u8]) -> Option<Ecn> {
+    let (version, at) = network_at(frame)?;
+    let [_, class] = *frame.get(at..)?.first_chunk()?;
+    Some(Ecn::from_bits(if version == Version::V4 { class } else { class >> 4 }))
+}
+
 /// Takes one from the time to live of a frame's IPv4 header, or from the hop limit of its IPv6 header or RoCEv1's GRH, as a
 /// router does before it forwards, and returns what remains. At 0 the frame must be discarded (RFC 1812, 5.3.1; RFC 8200,
 /// section 3): 0 stays 0. `None` for a frame that has no such header.
@@ -47,6 +55,12 @@ pub fn decrement_hop_limit(frame: &mut [u8]) -> Option<u8> {
             Some(*hop_limit)
         }
     }
+}
+
+/// The base transport header at byte `at`, see [`Roce::bth_at`](super::Roce::bth_at); `None` if the frame ends before its end.
+#[inline]
+pub fn bth(frame: &[u8], at: usize) -> Option<Bth> {
+    frame.get(at..).and_then(<[u8]>::first_chunk).map(Bth::parse)
 }
 
 /// Writes a base transport header over the one at byte `at`, see [`Roce::bth_at`](super::Roce::bth_at), and keeps its pad
@@ -79,18 +93,39 @@ enum Network<'a> {
     V6(&'a mut [u8; 8]),
 }
 
-/// Finds the network header behind the VLAN tags.
+/// The kind of a network header.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    /// IPv4.
+    V4,
+    /// IPv6, or the GRH, which is laid out like it.
+    V6,
+}
+
+/// Finds the network header behind the VLAN tags: its kind, and where it begins.
 #[inline(always)]
-fn network(frame: &mut [u8]) -> Option<Network<'_>> {
-    let mut behind = frame.get_mut(12..)?;
+fn network_at(frame: &[u8]) -> Option<(Version, usize)> {
+    let mut at = 12usize;
     loop {
-        let (ethertype, rest) = behind.split_first_chunk_mut()?;
-        match u16::from_be_bytes(*ethertype) {
-            IPV4 => return rest.first_chunk_mut().map(Network::V4),
-            IPV6 | ROCE_V1 => return rest.first_chunk_mut().map(Network::V6),
+        let ethertype = u16::from_be_bytes(*frame.get(at..)?.first_chunk()?);
+        at = at.wrapping_add(2);
+        match ethertype {
+            IPV4 => return Some((Version::V4, at)),
+            IPV6 | ROCE_V1 => return Some((Version::V6, at)),
             ethertype => TagProtocol::from_ethertype(ethertype)?,
         };
-        behind = rest.get_mut(2..)?;
+        at = at.wrapping_add(2);
+    }
+}
+
+/// The network header behind the VLAN tags, to be changed.
+#[inline(always)]
+fn network(frame: &mut [u8]) -> Option<Network<'_>> {
+    let (version, at) = network_at(frame)?;
+    let header = frame.get_mut(at..)?;
+    match version {
+        Version::V4 => header.first_chunk_mut().map(Network::V4),
+        Version::V6 => header.first_chunk_mut().map(Network::V6),
     }
 }
 
