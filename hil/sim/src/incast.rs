@@ -11,7 +11,6 @@ use super::slab::Slab;
 use super::switch::Switch;
 use super::{Cable, Picos, instant};
 use anyhow::{Context, Result, anyhow, ensure};
-use cc_core::wire::shim::IntShim;
 use cc_core::{Bytes, Link, Nanos, Psn, Qpn, Rate};
 use hil_algorithms::Algorithm;
 use hil_algorithms::settings::SettingsTable;
@@ -133,7 +132,7 @@ impl Incast {
             templates: &templates,
             data: (packet::parse(template, usize::from(layout.wire_len))?, layout),
             datagrams: vec![Vec::new(); flows.len()],
-            slab: Slab::new(template.len().max(if layout.has_shims() { LONGEST_REPLY } else { CNP })),
+            slab: Slab::new(template.len().max(if layout.has_shims() { packet::LONGEST_REPLY } else { CNP })),
             flows,
             nics,
             hosts,
@@ -170,6 +169,3 @@ const SEED_STEP: u64 = 0x7f4a_7c15_9e37_79b9;
 
 /// Bytes of a CNP.
 const CNP: usize = 14 + 20 + 8 + 12 + 16 + 4;
-/// Bytes of the longest frame that a NIC or a switch of the fabric sends on its own: an acknowledgement with a time stamp, the
-/// INT that it returns, and MLCC's grant.
-const LONGEST_REPLY: usize = 14 + 20 + 8 + (16 + IntShim::ROOM as usize * 16 + 4 + 16 + 4) + 12 + 4 + 4;

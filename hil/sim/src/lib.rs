@@ -1,26 +1,34 @@
-//! The simulated fabric: hosts, cables and switches, driven by one event queue. The NICs and the congestion points of the
-//! switches are the library's own engines; only cables, buffers and applications are simulated.
+//! Simulated networks: hosts, links and switches, driven by one event queue. The NICs and the congestion points of the switches
+//! are the library's own engines; only links, queues, transport and applications are simulated.
 //!
-//! Time is integer picoseconds. Events of the same picosecond are handled in the order in which they were scheduled, so runs
-//! with equal seeds are equal to the byte.
+//! [`fabric`] simulates any topology and workload, for `hil sim`. Time is integer picoseconds, and events of one time are ordered
+//! by what they mean and where they happen.
+//!
+//! [`incast`] is the scenario of `hil synth`, from which the sample capture of the project is made. It has an event loop of its
+//! own, in which events of one picosecond are handled in the order in which they were scheduled. It is to become a scenario of
+//! [`fabric`]; that reorders simultaneous events, and so changes the sample and every golden file that rests on it.
 #![forbid(unsafe_code)]
 
 mod event_queue;
+pub mod fabric;
 mod host;
 pub mod incast;
 pub mod marking;
 pub mod named;
 mod network;
+pub mod ns3;
 mod packet;
 mod run;
 mod slab;
+mod source;
+pub mod summary;
 mod switch;
 
 use cc_core::wire::pfc::Quantum;
 use cc_core::{Instant, Rate};
 
 /// Picoseconds since the start of the run; 213 days fit.
-type Picos = u64;
+pub type Picos = u64;
 
 /// The time that is passed to the engines, in whole nanoseconds, rounded down.
 fn instant(now: Picos) -> Instant {

@@ -31,8 +31,8 @@ pub(crate) struct Flow {
 pub(crate) struct PacketFormat {
     /// Whether they carry the time at which they were sent.
     time: bool,
-    /// Whether they have room for INT.
-    int: bool,
+    /// The layout of INT, if they have room for it.
+    int: Option<IntLayout>,
     /// Whether they have room for the fields of MLCC's interconnect switch.
     mlcc: bool,
     /// Whether each packet requests an acknowledgement; otherwise only the last of a message does.
@@ -46,7 +46,8 @@ pub(crate) struct PacketFormat {
 pub(crate) struct DataLayout {
     /// Bytes of the frame on the wire.
     pub(crate) wire_len: u16,
-    bth_at: usize,
+    /// The base transport header.
+    pub(crate) bth_at: usize,
     time_at: Option<usize>,
     /// The INT shim, to which switches append their records.
     pub(crate) int_at: Option<usize>,
@@ -60,20 +61,34 @@ impl PacketFormat {
     pub(crate) const fn of(signals: Signals, payload: u32) -> Self {
         Self {
             time: signals.contains(Signals::DELAY) || signals.contains(Signals::GRANT),
-            int: signals.contains(Signals::INT) || signals.contains(Signals::ADVISED_RATE),
+            int: if signals.contains(Signals::INT) || signals.contains(Signals::ADVISED_RATE) {
+                Some(IntLayout::Wide)
+            } else {
+                None
+            },
             mlcc: signals.contains(Signals::ADVISED_RATE),
             acknowledged: !Signals::CNP.with(Signals::UNDETERMINED).contains(signals),
             payload,
         }
     }
 
+    /// The same format with records of INT, if it has any, in this layout.
+    pub(crate) fn with_int(self, layout: IntLayout) -> Self {
+        Self { int: self.int.map(|_| layout), ..self }
+    }
+
+    /// The same format with this many bytes of payload.
+    pub(crate) const fn with_payload(self, payload: u32) -> Self {
+        Self { payload, ..self }
+    }
+
     /// The template of a flow's data packets: all headers of a packet in the middle of a message, without payload and ICRC.
     pub(crate) fn template(self, flow: &Flow) -> Result<(Vec<u8>, DataLayout)> {
         let head = headers(flow, flow.receiver);
-        let int = IntShim::empty(IntLayout::Wide, 1, IntShim::ROOM);
+        let int = self.int.map(|layout| IntShim::empty(layout, 1, IntShim::ROOM));
         let shims = Shims {
             time: self.time.then(Time::default),
-            int: self.int.then_some(int),
+            int,
             mlcc_data: self.mlcc.then(MlccData::default),
             ..Shims::NONE
         };
@@ -113,11 +128,15 @@ impl DataLayout {
     }
 }
 
+/// Bytes of the longest frame that a NIC or a switch of the fabric sends on its own: an acknowledgement with a time stamp, the
+/// INT that it returns, and MLCC's grant.
+pub(crate) const LONGEST_REPLY: usize = 14 + 20 + 8 + (16 + IntShim::ROOM as usize * 16 + 4 + 16 + 4) + 12 + 4 + 4;
+
 /// A packet other than data that a host's transport sends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Control {
-    /// Everything up to `psn` has arrived.
-    Ack { psn: Psn, messages: u32 },
+    /// Everything up to `psn` has arrived; `marked` if the packet had CE, where acknowledgements say so.
+    Ack { psn: Psn, messages: u32, marked: bool },
     /// A step of the connection's handshake.
     Handshake(cm::Message),
 }
@@ -166,9 +185,9 @@ fn headers(flow: &Flow, to: usize) -> Frame<'static> {
 pub(crate) fn control(flow: &Flow, to: usize, control: Control) -> Result<Vec<u8>> {
     let head = headers(flow, to);
     match control {
-        Control::Ack { psn, messages } => {
+        Control::Ack { psn, messages, marked } => {
             let aeth = Aeth { msn: messages & 0x00ff_ffff, ..Aeth::default() };
-            let bth = Bth { opcode: opcode::ACKNOWLEDGE, psn, ..head.bth };
+            let bth = Bth { opcode: opcode::ACKNOWLEDGE, psn, becn: marked, ..head.bth };
             emit(&Frame { ecn: Ecn::Ect0, bth, extensions: Extensions { aeth, ..Extensions::default() }, ..head })
         }
         Control::Handshake(message) => {

@@ -403,7 +403,7 @@ impl Run<'_> {
         let next = self.hosts[flow.receiver].next_wake(now, &*self.nics);
         self.rearm(flow.receiver, next);
         if last && !self.nics.acknowledges() {
-            self.reply(now, index, Control::Ack { psn, messages })?;
+            self.reply(now, index, Control::Ack { psn, messages, marked: false })?;
         }
         Ok(())
     }

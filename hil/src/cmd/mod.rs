@@ -7,6 +7,7 @@ mod list;
 mod replay;
 mod rtl;
 mod run;
+mod sim;
 mod synth;
 mod unknown;
 
@@ -45,6 +46,8 @@ enum Verb {
     Rtl(rtl::Args),
     /// Runs any bare-metal RISC-V image on a cycle-accurate core.
     Run(run::Args),
+    /// Simulates a network whose hosts and switches run the library, from a configuration of HPCC's ns-3 as it stands.
+    Sim(sim::Args),
     /// Simulates hosts that congest one port, and writes a capture of it.
     Synth(synth::Args),
 }
@@ -85,6 +88,7 @@ impl Cli {
             Verb::Replay(args) => return replay::run(&args),
             Verb::Rtl(args) => rtl::run(&args),
             Verb::Run(args) => run::run(&args),
+            Verb::Sim(args) => sim::run(&args),
             Verb::Synth(args) => synth::run(&args),
         };
         done.map(|()| ExitCode::SUCCESS)

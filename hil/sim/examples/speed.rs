@@ -1,0 +1,103 @@
+//! Prints how fast the fabric runs: packet-hops per second of processor time, by scenario.
+//!
+//! `cargo run --release -p hil-sim --example speed -- [NAME...]`; under `valgrind --tool=callgrind` with one name, divide its count
+//! of instructions by the packet-hops printed.
+
+use anyhow::Result;
+use cc_core::{IntLayout, Nanos};
+use hil_algorithms::algorithm;
+use hil_sim::Picos;
+use hil_sim::fabric::{Effects, Examples, FlowSpec, FlowTuple, LineHeaders, Network, Scenario, Topology};
+use hil_sim::marking::Stages;
+use std::time::Instant;
+
+/// A scenario: its name, the algorithm, the topology, and the flows, as source, destination and bytes.
+struct Case {
+    name: &'static str,
+    algorithm: &'static str,
+    topology: Topology,
+    flows: Vec<(u32, u32, u64)>,
+}
+
+const SPEED: u64 = 100_000_000_000;
+const DELAY: Picos = 1_000_000;
+
+fn star(name: &'static str, algorithm: &'static str, bytes: u64) -> Case {
+    let flows = (1..9).map(|host| (host, 0, bytes)).collect();
+    Case { name, algorithm, topology: Topology::star(9, SPEED, DELAY), flows }
+}
+
+/// Each host sends to the one half of all further, and one more.
+fn permutation(name: &'static str, algorithm: &'static str, ports: u32, bytes: u64) -> Case {
+    let topology = Topology::fat_tree(ports, SPEED, DELAY);
+    let hosts = topology.hosts().count() as u32;
+    let flows = (0..hosts).map(|host| (host, (host + hosts / 2 + 1) % hosts, bytes)).collect();
+    Case { name, algorithm, topology, flows }
+}
+
+fn main() -> Result<()> {
+    let chosen: Vec<String> = std::env::args().skip(1).collect();
+    let cases = [
+        star("star-dcqcn", "dcqcn", 10_000_000),
+        star("star-hpcc", "hpcc", 10_000_000),
+        permutation("fat-tree-54-dcqcn", "dcqcn", 6, 1_000_000),
+        permutation("fat-tree-1024-dcqcn", "dcqcn", 16, 1_000_000),
+        permutation("fat-tree-11664-dcqcn", "dcqcn", 36, 1_000_000),
+    ];
+    for case in cases.into_iter().filter(|case| chosen.is_empty() || chosen.iter().any(|name| name == case.name)) {
+        run(case)?;
+    }
+    Ok(())
+}
+
+fn run(Case { name, algorithm: algorithm_name, topology, flows }: Case) -> Result<()> {
+    let begun = Instant::now();
+    let algorithm = algorithm(algorithm_name)?;
+    let [(_, rp), (_, np)] = algorithm.presets(Some("hpcc_sim"))?;
+    let flows = (0..)
+        .zip(flows)
+        .map(|(number, (source, destination, bytes))| {
+            let tuple = FlowTuple { source, destination, ports: 10_000 | number << 16 };
+            FlowSpec { source, destination, bytes, start: 0, tuple }
+        })
+        .collect();
+    let stages = |_| -> Result<Stages> {
+        let red = ("red", vec![400_000, 1_600_000, 200_000, 0]);
+        Ok(if algorithm_name == "hpcc" { vec![red, ("int", vec![1, 4])] } else { vec![red] })
+    };
+    let data = if algorithm_name == "hpcc" { 90 } else { 48 };
+    let scenario = Scenario {
+        topology,
+        flows,
+        algorithm: &*algorithm,
+        settings: [&rp, &np],
+        stages: &stages,
+        int_layout: IntLayout::Compact,
+        payload: 1_000,
+        base_rtt: Nanos::new(13_000),
+        end: 1_000_000_000_000,
+        seed: 1,
+        shuffle: None,
+        effects: Effects {
+            whole_nanoseconds: true,
+            no_framing: true,
+            line_headers: Some(LineHeaders { data, ack: 60 }),
+            payload_windows: true,
+            echo: algorithm_name == "dcqcn",
+            ..Effects::default()
+        },
+    };
+    let examples = Examples::new(&scenario)?;
+    let mut network = Network::new(&scenario, &examples)?;
+    let set_up = begun.elapsed().as_secs_f64();
+    let begun = Instant::now();
+    while network.advance(1 << 20)? {}
+    let took = begun.elapsed().as_secs_f64();
+    let totals = network.finish()?;
+    let rate = totals.packet_hops as f64 / took / 1e6;
+    println!(
+        "{name:<22} {:>10} packet-hops, {:>10} events, set up in {set_up:.3} s, {took:.3} s: {rate:.2} M packet-hops/s",
+        totals.packet_hops, totals.events
+    );
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! What another simulator does otherwise than NICs and switches do, one switch for each effect.
+
+/// The effects of the ns-3 simulator of HPCC's authors and of its forks; all off by default. Reading a configuration of theirs
+/// sets those that it has, and the summary of a run lists them.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Effects {
+    /// Serialisation times and pacing gaps are whole nanoseconds, rounded down.
+    pub whole_nanoseconds: bool,
+    /// Links carry no preamble, check sequence and gap.
+    pub no_framing: bool,
+    /// Bytes of headers of a data packet and of an acknowledgement on the line, in place of those of RoCEv2.
+    pub line_headers: Option<LineHeaders>,
+    /// Windows count the bytes of payload, not those of frames.
+    pub payload_windows: bool,
+    /// An acknowledgement carries the mark of its packet, and each marked one counts as a CNP at the sender; receivers send no
+    /// CNPs.
+    pub echo: bool,
+    /// A new rate moves the time of the packet that waits by the difference between the gaps at the new and the old rate;
+    /// otherwise it holds from the next packet on.
+    pub retiming: bool,
+    /// Delays are measured once a round trip: by the first acknowledgement of what was sent after the last measurement.
+    pub delay_once_a_round_trip: bool,
+    /// Acknowledgements wait in the queue of data at switches.
+    pub acks_with_data: bool,
+    /// Marking compares the queue without the packet that leaves.
+    pub marks_behind: bool,
+    /// Equal paths are numbered from the neighbour with the highest number, and the hash is of the tuples of that simulator.
+    pub descending_paths: bool,
+}
+
+impl Effects {
+    /// The names of those that are on.
+    pub fn names(&self) -> Vec<&'static str> {
+        let all = [
+            ("whole_nanoseconds", self.whole_nanoseconds),
+            ("no_framing", self.no_framing),
+            ("line_headers", self.line_headers.is_some()),
+            ("payload_windows", self.payload_windows),
+            ("echo", self.echo),
+            ("retiming", self.retiming),
+            ("delay_once_a_round_trip", self.delay_once_a_round_trip),
+            ("acks_with_data", self.acks_with_data),
+            ("marks_behind", self.marks_behind),
+            ("descending_paths", self.descending_paths),
+        ];
+        all.into_iter().filter(|&(_, on)| on).map(|(name, _)| name).collect()
+    }
+}
+
+/// Bytes of headers on the line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LineHeaders {
+    /// Headers of a data packet, in addition to its payload.
+    pub data: u16,
+    /// A whole acknowledgement.
+    pub ack: u16,
+}

@@ -1,0 +1,620 @@
+//! Hosts: flows that are sent and received, with windows, pacing and acknowledgements.
+
+use super::calendar::{Class as EventClass, Event};
+use super::slab::{Kind, Meta, PacketId, Slab};
+use super::{Completion, FIRST_QPN, Network};
+use crate::packet::{self, Control, DataLayout, Flow};
+use crate::{Picos, instant};
+use anyhow::{Context, Result, anyhow};
+use cc_core::table::Handle;
+use cc_core::wire::opcode;
+use cc_core::wire::{self, Bth, CnpMarking, NoCrc, Pfc, Response};
+use cc_core::{Bytes, CnpBodyKind, Ecn, Nanos, Rate};
+use cc_np::NotSent;
+use hil_algorithms::{NicOutput, RxFields};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::ready::ReadySet;
+
+/// PFC priority of data.
+pub(super) const PRIORITY: u8 = 3;
+
+/// A host.
+#[derive(Debug)]
+pub(super) struct Host {
+    node: u32,
+    port: u32,
+    group: usize,
+    nic: usize,
+    /// Acknowledgements and CNPs to be sent, before all data.
+    control: VecDeque<PacketId>,
+    /// The flow in each slot of the NIC.
+    slots: Vec<u32>,
+    /// The flows that it sends, in the order in which they began.
+    sending: Vec<u32>,
+    /// Those that may send now, by their number in `sending`.
+    ready: ReadySet,
+    /// Those that wait for their time, by the same number.
+    waiting: BinaryHeap<Reverse<(Picos, u32)>>,
+    /// The one whose turn it is, by the same number: behind the one that sent last.
+    turn: usize,
+    /// PFC: no data leaves before this time.
+    paused_until: Picos,
+    /// When it looks for a packet to send, if that is scheduled.
+    poll_at: Picos,
+    /// When its NIC is called, if that is scheduled.
+    wake_at: Picos,
+}
+
+/// Not scheduled.
+const NEVER: Picos = Picos::MAX;
+
+impl Host {
+    pub(super) fn new(node: u32, port: u32, group: usize, nic: usize) -> Self {
+        Self {
+            node,
+            port,
+            group,
+            nic,
+            control: VecDeque::new(),
+            slots: Vec::new(),
+            sending: Vec::new(),
+            ready: ReadySet::default(),
+            waiting: BinaryHeap::new(),
+            turn: 0,
+            paused_until: 0,
+            poll_at: NEVER,
+            wake_at: NEVER,
+        }
+    }
+}
+
+impl Host {
+    /// Acknowledgements and CNPs that wait to be sent.
+    pub(super) fn waiting_packets(&self) -> usize {
+        self.control.len()
+    }
+}
+
+/// A flow that has begun, at both ends.
+#[derive(Debug)]
+pub(super) struct Sender {
+    host: u32,
+    /// Its number among the flows that the host sends.
+    number: u32,
+    handle: Option<Handle>,
+    /// Bytes of payload.
+    size: u64,
+    /// Bytes sent.
+    next: u64,
+    /// Bytes acknowledged.
+    acked: u64,
+    /// Bytes received in order.
+    received: u64,
+    rate: Rate,
+    window: u32,
+    /// No packet leaves before this time: the NIC's order.
+    held_until: Picos,
+    /// When the next packet may leave.
+    due: Picos,
+    /// Bytes of the last packet on the line.
+    last_bytes: u16,
+    /// The entry in [`Host::waiting`] that counts.
+    waits_until: Picos,
+    template: Vec<u8>,
+    /// An acknowledgement by the receiver's transport.
+    ack_template: Vec<u8>,
+    /// Bytes that were sent when the present round trip began.
+    round_trip_ends: u64,
+    /// When each packet that is not acknowledged was sent, where the algorithm measures delays.
+    sent_at: VecDeque<Picos>,
+    /// The ports by which its packets leave each node, and those of its acknowledgements.
+    paths: [Vec<u32>; 2],
+}
+
+/// How bytes are counted for windows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counting {
+    /// Bytes of payload of a packet.
+    pub(super) payload: u64,
+    /// Bytes of its frame; `None` if only payload counts.
+    pub(super) frame: Option<u64>,
+}
+
+impl Counting {
+    /// What these bytes of payload count for.
+    fn of(self, payload: u64) -> u64 {
+        match self.frame {
+            Some(frame) => payload.div_ceil(self.payload) * frame,
+            None => payload,
+        }
+    }
+}
+
+impl Sender {
+    /// A flow that has not begun.
+    pub(super) fn idle() -> Self {
+        Self {
+            host: 0,
+            number: 0,
+            handle: None,
+            size: 0,
+            next: 0,
+            acked: 0,
+            received: 0,
+            rate: Rate::ZERO,
+            window: u32::MAX,
+            held_until: 0,
+            due: 0,
+            last_bytes: 0,
+            waits_until: NEVER,
+            template: Vec::new(),
+            ack_template: Vec::new(),
+            round_trip_ends: 0,
+            sent_at: VecDeque::new(),
+            paths: Default::default(),
+        }
+    }
+
+    /// Bytes of payload acknowledged.
+    pub(super) const fn acked(&self) -> u64 {
+        self.acked
+    }
+
+    /// Whether what was sent when this last returned true is acknowledged.
+    fn is_next_round_trip(&mut self) -> bool {
+        let is_over = self.acked > self.round_trip_ends;
+        if is_over {
+            self.round_trip_ends = self.next;
+        }
+        is_over
+    }
+
+    /// Nodes that an acknowledgement of the flow has left when it comes to the one whose port `is_there` finds.
+    pub(super) fn hops_back(&self, is_there: impl Fn(u32) -> bool) -> Option<usize> {
+        self.paths[1].iter().position(|&port| is_there(port))
+    }
+
+    /// The port by which a packet leaves the node that it reaches after `hops` others.
+    pub(super) fn egress(&self, kind: Kind, hops: usize) -> u32 {
+        self.paths[usize::from(kind != Kind::Data)][hops]
+    }
+}
+
+/// Where a NIC's decisions and frames go.
+struct Output<'a> {
+    now: Picos,
+    slab: &'a mut Slab,
+    senders: &'a mut [Sender],
+    slots: &'a [u32],
+    /// The flows that a decision was about.
+    touched: &'a mut Vec<u32>,
+    /// The frames of the NIC.
+    control: &'a mut VecDeque<PacketId>,
+    injected: &'a mut u64,
+    decisions: &'a mut u64,
+    cuts: &'a mut u64,
+    ack_bytes: Option<u16>,
+    retiming: bool,
+    /// A flow that is being opened, which has no slot yet.
+    opening: Option<u32>,
+}
+
+impl NicOutput for Output<'_> {
+    fn set(&mut self, slot: u16, rate: Rate, window: Bytes, hold: Nanos) {
+        let known = self.slots.get(usize::from(slot)).copied().filter(|&flow| flow != u32::MAX);
+        let Some(flow) = self.opening.or(known) else { return };
+        let sender = &mut self.senders[flow as usize];
+        if self.retiming && sender.last_bytes > 0 && sender.rate != rate {
+            let (old, new) = (gap(sender.last_bytes, sender.rate, true), gap(sender.last_bytes, rate, true));
+            sender.due = (sender.due + new).saturating_sub(old);
+        }
+        *self.decisions += 1;
+        *self.cuts += u64::from(rate < sender.rate || window.get() < sender.window);
+        sender.rate = rate;
+        sender.window = window.get();
+        sender.held_until = if hold == Nanos::ZERO { 0 } else { self.now + Picos::from(hold.get()) * 1_000 };
+        self.touched.push(flow);
+    }
+
+    fn send(&mut self, frame: &Response<'_>) -> Result<(), NotSent> {
+        let bth = frame.bth();
+        let flow = bth.dest_qp.get().checked_sub(FIRST_QPN).ok_or(NotSent::Unaddressed)?;
+        let mut buffer = [0; 512];
+        let len = frame.emit::<NoCrc>(&mut buffer).map_err(|_| NotSent::Full)?;
+        let kind = if bth.opcode == opcode::CNP { Kind::Cnp } else { Kind::Ack };
+        let wire_len = len as u16;
+        let line_bytes = self.ack_bytes.filter(|_| kind == Kind::Ack).unwrap_or(wire_len);
+        let meta = Meta { flow, kind, wire_len, line_bytes, class: PRIORITY, ..Meta::default() };
+        self.control.push_back(self.slab.insert(meta, &buffer[..len]));
+        *self.injected += 1;
+        Ok(())
+    }
+}
+
+/// How long after a packet of this many bytes the next one may leave at this rate.
+fn gap(bytes: u16, rate: Rate, whole_nanoseconds: bool) -> Picos {
+    let picos = u64::from(bytes) * 8_000_000_000_000 / rate.to_bits_per_second().max(1);
+    if whole_nanoseconds { picos / 1_000 * 1_000 } else { picos }
+}
+
+impl Network<'_> {
+    /// Calls a function of a host's NIC, and then puts the flows that its decisions were about where they belong.
+    fn with_nic<T>(
+        &mut self,
+        now: Picos,
+        host: u32,
+        opening: Option<u32>,
+        call: impl FnOnce(&mut dyn hil_algorithms::NicGroup, usize, &mut Output<'_>) -> T,
+    ) -> T {
+        let at = &mut self.hosts[host as usize];
+        let mut touched = std::mem::take(&mut self.touched);
+        let mut output = Output {
+            now,
+            slab: &mut self.slab,
+            senders: &mut self.senders,
+            slots: &at.slots,
+            touched: &mut touched,
+            control: &mut at.control,
+            injected: &mut self.totals.injected,
+            decisions: &mut self.totals.decisions,
+            cuts: &mut self.totals.cuts,
+            ack_bytes: self.effects.line_headers.map(|headers| headers.ack),
+            retiming: self.effects.retiming,
+            opening,
+        };
+        let nics = &mut *self.groups[at.group];
+        let result = call(nics, at.nic, &mut output);
+        let wake = nics.next_wake(at.nic).nanos().max(now / 1_000) * 1_000;
+        if wake < at.wake_at {
+            at.wake_at = wake;
+            self.calendar.add(Event::new(wake, EventClass::Wake, at.node));
+        }
+        for &flow in &touched {
+            self.settle(now, flow);
+        }
+        touched.clear();
+        self.touched = touched;
+        result
+    }
+
+    /// A flow begins.
+    pub(super) fn start(&mut self, now: Picos, flow: u32) -> Result<()> {
+        let spec = self.specs[flow as usize];
+        let (super::Place::Host(host), super::Place::Host(_)) =
+            (self.places[spec.source as usize], self.places[spec.destination as usize])
+        else {
+            return Err(anyhow!("flow {flow}: its ends are not hosts"));
+        };
+        let forward = self.path(spec.source, spec.destination, spec.tuple);
+        let back = self.path(spec.destination, spec.source, spec.tuple.reversed());
+        let paths = forward.zip(back).map(|(forward, back)| [forward, back]);
+        let (source, destination) = (spec.source, spec.destination);
+        let paths = paths.with_context(|| format!("flow {flow}: no path from node {source} to node {destination}"))?;
+        let template = self.format.template(&self.flows[flow as usize])?.0;
+        let ends = &self.flows[flow as usize];
+        let ack = Control::Ack { psn: ends.first_psn, messages: 0, marked: false };
+        let ack_template = packet::control(ends, ends.sender, ack)?;
+        let number = self.hosts[host as usize].sending.len() as u32;
+        self.hosts[host as usize].sending.push(flow);
+        let sender = &mut self.senders[flow as usize];
+        *sender = Sender { host, number, size: spec.bytes, due: now, template, ack_template, paths, ..Sender::idle() };
+        let opened =
+            self.with_nic(now, host, Some(flow), |nics, nic, output| nics.open(nic, instant(now), PRIORITY, output));
+        let handle = opened.ok_or_else(|| anyhow!("the NIC of host {source} has no room for flow {flow}"))?;
+        let Host { slots, group, nic, .. } = &mut self.hosts[host as usize];
+        let slot = usize::from(handle.index());
+        if slots.len() <= slot {
+            slots.resize(slot + 1, u32::MAX);
+        }
+        slots[slot] = flow;
+        let number = self.flows[flow as usize].sender_qpn;
+        self.groups[*group].bind(*nic, handle, number).map_err(|error| anyhow!("flow {flow}: {error:?}"))?;
+        self.senders[flow as usize].handle = Some(handle);
+        self.settle(now, flow);
+        self.transmit(now, host)
+    }
+
+    /// The ports by which packets from one host to another leave each node; `None` if there is no path.
+    fn path(&self, from: u32, to: u32, tuple: super::FlowTuple) -> Option<Vec<u32>> {
+        let mut path = Vec::new();
+        let mut node = from;
+        while node != to {
+            let port = self.routes.next(node, to, tuple)?;
+            path.push(port);
+            node = self.ports[self.ports[port as usize].peer as usize].node;
+        }
+        Some(path)
+    }
+
+    /// Puts a flow where it belongs: among those that may send, that wait for their time, or neither.
+    fn settle(&mut self, now: Picos, flow: u32) {
+        let sender = &mut self.senders[flow as usize];
+        let host = &mut self.hosts[sender.host as usize];
+        let number = sender.number as usize;
+        let in_flight = self.counting.of(sender.next - sender.acked);
+        if sender.next == sender.size || in_flight >= u64::from(sender.window) {
+            host.ready.remove(number);
+            sender.waits_until = NEVER;
+            return;
+        }
+        let due = sender.due.max(sender.held_until);
+        if due <= now {
+            host.ready.insert(number);
+            sender.waits_until = NEVER;
+        } else {
+            host.ready.remove(number);
+            if sender.waits_until != due {
+                sender.waits_until = due;
+                host.waiting.push(Reverse((due, sender.number)));
+            }
+        }
+    }
+
+    /// A host looks for a packet to send.
+    pub(super) fn poll(&mut self, now: Picos, host: u32) -> Result<()> {
+        let at = &mut self.hosts[host as usize];
+        if at.poll_at != now {
+            return Ok(());
+        }
+        at.poll_at = NEVER;
+        self.transmit(now, host)
+    }
+
+    /// The NIC's timer runs.
+    pub(super) fn wake(&mut self, now: Picos, host: u32) -> Result<()> {
+        let at = &mut self.hosts[host as usize];
+        if at.wake_at != now {
+            return Ok(());
+        }
+        at.wake_at = NEVER;
+        self.with_nic(now, host, None, |nics, nic, output| {
+            while nics.next_wake(nic) <= instant(now) {
+                nics.timer(nic, instant(now), output);
+            }
+        });
+        self.transmit(now, host)
+    }
+
+    /// Sends the next packet of a host, if its port is free and one may go, and schedules the next look.
+    fn transmit(&mut self, now: Picos, host: u32) -> Result<()> {
+        let at = &mut self.hosts[host as usize];
+        let port = at.port;
+        if self.ports[port as usize].free_at <= now {
+            if let Some(packet) = at.control.pop_front() {
+                self.begin(now, port, packet);
+            } else if at.paused_until <= now {
+                while let Some(&Reverse((due, number))) = at.waiting.peek()
+                    && due <= now
+                {
+                    at.waiting.pop();
+                    let sender = &mut self.senders[at.sending[number as usize] as usize];
+                    if sender.waits_until == due {
+                        sender.waits_until = NEVER;
+                        at.ready.insert(number as usize);
+                    }
+                }
+                if let Some(number) = at.ready.next_from(at.turn) {
+                    at.turn = number + 1;
+                    let flow = at.sending[number];
+                    let packet = self.next_packet(now, flow)?;
+                    self.begin(now, port, packet);
+                    self.settle(now, flow);
+                }
+            }
+        }
+        // When to look again.
+        let at = &mut self.hosts[host as usize];
+        let free_at = self.ports[port as usize].free_at;
+        let next = if !at.control.is_empty() {
+            free_at
+        } else if !at.ready.is_empty() {
+            free_at.max(at.paused_until)
+        } else {
+            while let Some(&Reverse((due, number))) = at.waiting.peek()
+                && self.senders[at.sending[number as usize] as usize].waits_until != due
+            {
+                at.waiting.pop();
+            }
+            let Some(&Reverse((due, _))) = at.waiting.peek() else { return Ok(()) };
+            due.max(free_at).max(at.paused_until)
+        };
+        let next = next.max(now);
+        if next < at.poll_at {
+            at.poll_at = next;
+            self.calendar.add(Event::new(next, EventClass::Poll, host));
+        }
+        Ok(())
+    }
+
+    /// A PFC frame with these quanta for a class has arrived; zero resumes it.
+    pub(super) fn pause_host(&mut self, now: Picos, host: u32, class: u8, quanta: u16) {
+        let at = &mut self.hosts[host as usize];
+        let port = &mut self.ports[at.port as usize];
+        let time = port.quantum().pause(quanta);
+        let (over, longer) = port.pause(class, now, time);
+        self.totals.paused += longer;
+        if class == PRIORITY {
+            at.paused_until = over;
+        }
+        let mut times = [0; 8];
+        times[usize::from(class)] = quanta;
+        self.groups[at.group].pause(at.nic, instant(now), &Pfc::new(1 << class, times));
+        let at = &mut self.hosts[host as usize];
+        let next = at.paused_until.max(now);
+        if next < at.poll_at {
+            at.poll_at = next;
+            self.calendar.add(Event::new(next, EventClass::Poll, host));
+        }
+    }
+
+    /// Makes a flow's next data packet.
+    fn next_packet(&mut self, now: Picos, flow: u32) -> Result<PacketId> {
+        let layout = self.data.1;
+        let sender = &mut self.senders[flow as usize];
+        let ends: Flow = self.flows[flow as usize];
+        let payload = u64::from(self.payload).min(sender.size - sender.next) as u32;
+        let psn = ends.first_psn.plus((sender.next / u64::from(self.payload)) as u32);
+        let (is_first, is_last) = (sender.next == 0, sender.next + u64::from(payload) == sender.size);
+        let opcode = match (is_first, is_last) {
+            (true, true) => opcode::SEND_ONLY,
+            (true, false) => opcode::SEND_FIRST,
+            (false, true) => opcode::SEND_LAST,
+            (false, false) => opcode::SEND_MIDDLE,
+        };
+        let headers = self.effects.line_headers.map(|headers| headers.data + payload as u16);
+        let packet = if payload == self.payload {
+            let wire_len = layout.wire_len;
+            let meta = Meta {
+                flow,
+                kind: Kind::Data,
+                wire_len,
+                line_bytes: headers.unwrap_or(wire_len),
+                class: PRIORITY,
+                ..Meta::default()
+            };
+            self.slab.insert(meta, &sender.template)
+        } else {
+            let (template, DataLayout { wire_len, .. }) = self.format.with_payload(payload).template(&ends)?;
+            let meta = Meta {
+                flow,
+                kind: Kind::Data,
+                wire_len,
+                line_bytes: headers.unwrap_or(wire_len),
+                class: PRIORITY,
+                ..Meta::default()
+            };
+            self.slab.insert(meta, &template)
+        };
+        let line_bytes = self.slab.meta(packet).line_bytes;
+        self.totals.injected += 1;
+        layout.fill(self.slab.header_mut(packet), &ends, opcode, psn, instant(now).stamp());
+        sender.next += u64::from(payload);
+        sender.last_bytes = line_bytes;
+        if self.uses_acks {
+            sender.sent_at.push_back(now);
+        }
+        let (host, handle) = (sender.host, sender.handle.expect("opened at its start"));
+        let counted = self.counting.of(payload.into()) as u32;
+        let own_pacing = self.effects.whole_nanoseconds;
+        let wait = self.with_nic(now, host, None, |nics, nic, output| {
+            nics.sent(nic, instant(now), handle, psn, Bytes::new(counted), output);
+            if own_pacing { None } else { nics.departure(nic, instant(now), handle, Bytes::new(line_bytes.into())) }
+        });
+        let sender = &mut self.senders[flow as usize];
+        sender.due = if own_pacing {
+            now + gap(line_bytes, sender.rate, true)
+        } else {
+            wait.map_or(NEVER, |wait| (now / 1_000 + Picos::from(wait.get())) * 1_000)
+        };
+        Ok(packet)
+    }
+
+    /// A packet has arrived at its host.
+    pub(super) fn receive(&mut self, now: Picos, host: u32, packet: PacketId) -> Result<()> {
+        self.totals.delivered += 1;
+        let Meta { flow, kind, wire_len, .. } = *self.slab.meta(packet);
+        // A copy, because the frames that the NIC sends are put in slots of the same slab.
+        let mut frame = std::mem::take(&mut self.frame);
+        frame.clear();
+        frame.extend_from_slice(self.slab.header(packet));
+        self.slab.remove(packet);
+        match kind {
+            Kind::Data => self.on_data(now, host, flow, &frame, wire_len)?,
+            Kind::Ack => self.on_ack(now, host, flow, &frame, wire_len)?,
+            Kind::Cnp => {
+                let roce = packet::parse(&frame, wire_len.into())?;
+                let fields = RxFields::at(instant(now));
+                self.with_nic(now, host, None, |nics, nic, output| {
+                    nics.received(nic, instant(now), &roce, &fields, output);
+                });
+            }
+        }
+        self.frame = frame;
+        self.transmit(now, host)
+    }
+
+    /// Data of a flow has arrived at its receiver.
+    fn on_data(&mut self, now: Picos, host: u32, flow: u32, frame: &[u8], wire_len: u16) -> Result<()> {
+        let ends = self.flows[flow as usize];
+        let sender = &mut self.senders[flow as usize];
+        sender.received = (sender.received + u64::from(self.payload)).min(sender.size);
+        if self.acknowledges || !self.effects.echo {
+            let roce = match self.data.0.like(frame) {
+                Some(roce) => roce,
+                None => packet::parse(frame, wire_len.into())?,
+            };
+            let msn = self.acknowledges.then_some(0);
+            let fields = RxFields { msn, remote: Some(ends.sender_qpn), ..RxFields::at(instant(now)) };
+            self.with_nic(now, host, None, |nics, nic, output| {
+                nics.received(nic, instant(now), &roce, &fields, output);
+            });
+        }
+        if !self.acknowledges {
+            let psn = wire::bth(frame, self.data.1.bth_at).context("a frame of ours ends early")?.psn;
+            let becn = self.effects.echo && wire::ecn(frame) == Some(Ecn::Ce);
+            let template = &self.senders[flow as usize].ack_template;
+            let wire_len = template.len() as u16;
+            let line_bytes = self.effects.line_headers.map_or(wire_len, |headers| headers.ack);
+            let meta = Meta { flow, kind: Kind::Ack, wire_len, line_bytes, class: PRIORITY, ..Meta::default() };
+            let id = self.slab.insert(meta, template);
+            let bth = Bth { psn, becn, dest_qp: ends.sender_qpn, ..self.ack.bth };
+            wire::set_bth(self.slab.header_mut(id), self.ack.bth_at(), &bth);
+            self.totals.injected += 1;
+            self.hosts[host as usize].control.push_back(id);
+        }
+        Ok(())
+    }
+
+    /// An acknowledgement of a flow has arrived at its sender.
+    fn on_ack(&mut self, now: Picos, host: u32, flow: u32, frame: &[u8], wire_len: u16) -> Result<()> {
+        let ends = self.flows[flow as usize];
+        let bth = wire::bth(frame, self.ack.bth_at()).context("a frame of ours ends early")?;
+        let sender = &mut self.senders[flow as usize];
+        let first = ends.first_psn.plus((sender.acked / u64::from(self.payload)) as u32);
+        let packets = if first.is_after(bth.psn) { 0 } else { bth.psn.since(first) + 1 };
+        let acked = (sender.acked + u64::from(packets) * u64::from(self.payload)).min(sender.next);
+        let newly = acked - sender.acked;
+        sender.acked = acked;
+        let is_done = acked == sender.size;
+        if self.uses_acks {
+            let sent = sender.sent_at.drain(..packets.min(sender.sent_at.len() as u32) as usize).next_back();
+            let measured = !self.effects.delay_once_a_round_trip || sender.is_next_round_trip();
+            let rtt = sent.filter(|_| measured).map(|sent| Nanos::new(((now - sent) / 1_000) as u32));
+            let fields =
+                RxFields { acked: Bytes::new(self.counting.of(newly) as u32), rtt, ..RxFields::at(instant(now)) };
+            let roce = match self.ack.like(frame) {
+                Some(roce) => roce,
+                None => packet::parse(frame, wire_len.into())?,
+            };
+            self.with_nic(now, host, None, |nics, nic, output| {
+                nics.received(nic, instant(now), &roce, &fields, output);
+            });
+        } else if self.effects.echo && bth.becn {
+            let cause = self.data.0;
+            let cnp = Response::cnp(&cause, ends.sender_qpn, CnpBodyKind::Standard, CnpMarking::default());
+            let mut buffer = [0; 128];
+            let len = cnp.emit::<NoCrc>(&mut buffer).map_err(|error| anyhow!("cannot build a CNP: {error:?}"))?;
+            let roce = packet::parse(&buffer[..len], len)?;
+            let fields = RxFields::at(instant(now));
+            self.with_nic(now, host, None, |nics, nic, output| {
+                nics.received(nic, instant(now), &roce, &fields, output);
+            });
+        }
+        if is_done {
+            let start = self.specs[flow as usize].start;
+            self.totals.completions.push(Completion { flow, time: now - start });
+            let Host { group, nic, slots, .. } = &mut self.hosts[host as usize];
+            let sender = &mut self.senders[flow as usize];
+            if let Some(handle) = sender.handle.take() {
+                slots[usize::from(handle.index())] = u32::MAX;
+                self.groups[*group].close(*nic, handle);
+            }
+            sender.template = Vec::new();
+        } else {
+            self.settle(now, flow);
+        }
+        Ok(())
+    }
+}

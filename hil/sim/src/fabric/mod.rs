@@ -1,0 +1,464 @@
+//! A network of hosts and switches, driven by one event queue. NICs and the congestion points of switches are the library's own
+//! engines; links, queues, transport and applications are simulated.
+//!
+//! Time is integer picoseconds. Events of one time are ordered by what they mean and where they happen: see [`calendar::Class`].
+
+pub(crate) mod calendar;
+mod effects;
+mod host;
+mod port;
+mod ready;
+mod routes;
+pub(crate) mod slab;
+mod switch;
+mod topology;
+
+pub use effects::{Effects, LineHeaders};
+pub use routes::FlowTuple;
+pub use topology::{Kind, Link, Topology};
+
+use crate::marking::Stages;
+use crate::packet::{self, Control, DataLayout, Flow, PacketFormat};
+use crate::{Picos, instant};
+use anyhow::{Context, Result, anyhow, ensure};
+use calendar::{Calendar, Class, Event};
+use cc_core::wire::{AckFields, NoCrc, Response, Roce};
+use cc_core::{Bytes, IntLayout, Nanos, Psn, Qpn, Rate};
+use cc_rp::Signals;
+use hil_algorithms::settings::SettingsTable;
+use hil_algorithms::{Algorithm, NicGroup};
+use hil_cores::random::SplitMix;
+use host::{Counting, Host, Sender};
+use port::{FRAMING, Port};
+use routes::Routes;
+use slab::Slab;
+use switch::Switch;
+
+/// A flow to be simulated.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowSpec {
+    /// The host that sends, by its node number.
+    pub source: u32,
+    /// The host that receives.
+    pub destination: u32,
+    /// Bytes of payload.
+    pub bytes: u64,
+    /// When it begins.
+    pub start: Picos,
+    /// What equal paths are chosen by.
+    pub tuple: FlowTuple,
+}
+
+/// What to simulate.
+pub struct Scenario<'a> {
+    /// Nodes and links.
+    pub topology: Topology,
+    /// The flows, in the order in which they begin.
+    pub flows: Vec<FlowSpec>,
+    /// What hosts run.
+    pub algorithm: &'a dyn Algorithm,
+    /// The settings of its two machines.
+    pub settings: [&'a SettingsTable; 2],
+    /// The stages of each switch port that leads to a link of this speed, in bits per second.
+    pub stages: &'a dyn Fn(u64) -> Result<Stages>,
+    /// The layout of the telemetry that switches write, which must be that of their stage.
+    pub int_layout: IntLayout,
+    /// Bytes of payload of a data packet.
+    pub payload: u32,
+    /// The round-trip time that all NICs are configured with.
+    pub base_rtt: Nanos,
+    /// When it ends, even if flows are left.
+    pub end: Picos,
+    /// Chooses marks and first sequence numbers.
+    pub seed: u64,
+    /// Chooses the order in which events are added to the event queue, which makes no difference.
+    pub shuffle: Option<u64>,
+    /// Where it follows another simulator.
+    pub effects: Effects,
+}
+
+/// A completed flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// Its number among the flows of the scenario.
+    pub flow: u32,
+    /// From its start to the arrival of the last acknowledgement.
+    pub time: Picos,
+}
+
+/// A PFC frame that has arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PfcRecord {
+    /// When.
+    pub at: Picos,
+    /// The node that is paused or resumed.
+    pub node: u32,
+    /// Its port, counted from one in the order of its links.
+    pub port: u32,
+    /// Whether it pauses; otherwise it resumes.
+    pub pauses: bool,
+}
+
+/// Totals of a run.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Totals {
+    /// The time of the last event.
+    pub end: Picos,
+    /// Events of the event queue.
+    pub events: u64,
+    /// Frames that began to leave a port.
+    pub packet_hops: u64,
+    /// Packets made by hosts and switches, PFC frames not counted.
+    pub injected: u64,
+    /// Packets that arrived at their host.
+    pub delivered: u64,
+    /// Packets that a switch dropped.
+    pub dropped: u64,
+    /// Packets that are queued or on a link at the end.
+    pub in_flight: u64,
+    /// The longest queue of a switch port, in bytes on the line, acknowledgements in the same queue included.
+    pub longest_queue: u64,
+    /// Data packets that left a switch with CE by a mark of its stages.
+    pub marks: u64,
+    /// PFC frames sent.
+    pub pfc_frames: u64,
+    /// For how long data of ports was paused, in picoseconds, all ports together.
+    pub paused: Picos,
+    /// Decisions of reaction points.
+    pub decisions: u64,
+    /// Those that lowered the rate or the window.
+    pub cuts: u64,
+    /// Completed flows, in the order of completion.
+    pub completions: Vec<Completion>,
+    /// PFC frames that arrived, in order.
+    pub pfc: Vec<PfcRecord>,
+}
+
+/// A network that runs.
+pub struct Network<'a> {
+    calendar: Calendar,
+    slab: Slab,
+    ports: Vec<Port>,
+    /// Where the ports of each node begin.
+    first_ports: Vec<u32>,
+    /// Of each node.
+    places: Vec<Place>,
+    hosts: Vec<Host>,
+    switches: Vec<Switch>,
+    routes: Routes,
+    groups: Vec<Box<dyn NicGroup>>,
+    specs: Vec<FlowSpec>,
+    senders: Vec<Sender>,
+    flows: Vec<Flow>,
+    /// The packets of data and their acknowledgements, as one of each was parsed.
+    data: (Roce<'a>, DataLayout),
+    ack: Roce<'a>,
+    format: PacketFormat,
+    effects: Effects,
+    payload: u32,
+    /// Senders' NICs use acknowledgements.
+    uses_acks: bool,
+    /// Receivers' NICs acknowledge, and not the transport.
+    acknowledges: bool,
+    counting: Counting,
+    end: Picos,
+    now: Picos,
+    totals: Totals,
+    /// Buffers that are used again: the flows that a NIC's decisions were about, and the frame that a host handles.
+    touched: Vec<u32>,
+    frame: Vec<u8>,
+}
+
+/// What a node is, with its number among its kind.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Host(u32),
+    Switch(u32),
+}
+
+/// The number of the queue pair of the first flow, at both ends.
+const FIRST_QPN: u32 = 0x100;
+
+/// One packet of each kind that most packets are like, which [`Network::new`] borrows.
+#[derive(Debug)]
+pub struct Examples {
+    data: Vec<u8>,
+    /// An acknowledgement by the transport, and one by the NIC.
+    acks: [Vec<u8>; 2],
+}
+
+impl Examples {
+    /// The examples of a scenario.
+    ///
+    /// # Errors
+    /// The payload does not fit a frame.
+    pub fn new(scenario: &Scenario<'_>) -> Result<Self> {
+        let qpn = Qpn::new(FIRST_QPN);
+        let flow = Flow { sender: 0, receiver: 1, sender_qpn: qpn, receiver_qpn: qpn, first_psn: Psn::new(0) };
+        let signals = scenario.algorithm.signals();
+        let format = PacketFormat::of(signals, scenario.payload).with_int(scenario.int_layout);
+        let (data, layout) = format.template(&flow)?;
+        let transport = packet::control(&flow, 0, Control::Ack { psn: Psn::new(0), messages: 0, marked: false })?;
+        let cause = packet::parse(&data, layout.wire_len.into())?;
+        let mut buffer = [0; 512];
+        let len = Response::ack(&cause, qpn, &AckFields::default())
+            .emit::<NoCrc>(&mut buffer)
+            .map_err(|error| anyhow!("cannot build an acknowledgement: {error:?}"))?;
+        Ok(Self { acks: [transport, buffer[..len].to_vec()], data })
+    }
+}
+
+impl<'a> Network<'a> {
+    /// A network at time zero, with the examples of the scenario.
+    ///
+    /// # Errors
+    /// A topology without hosts or with a host that has no link or several, a flow between nodes that are no hosts or have no
+    /// path, and settings that do not fit the ports or each other.
+    pub fn new(scenario: &Scenario<'_>, examples: &'a Examples) -> Result<Self> {
+        let Scenario { topology, effects, payload, .. } = scenario;
+        let (ports, first_ports) = lay_ports(topology, effects)?;
+        let peers = ports.iter().map(|port| ports[port.peer as usize].node).collect();
+        let signals = scenario.algorithm.signals();
+        let format = PacketFormat::of(signals, *payload).with_int(scenario.int_layout);
+        let mut random = SplitMix::new(scenario.seed);
+        let flows: Vec<Flow> = (0u32..)
+            .zip(&scenario.flows)
+            .map(|(number, spec)| Flow {
+                sender: spec.source as usize,
+                receiver: spec.destination as usize,
+                sender_qpn: Qpn::new(FIRST_QPN + number),
+                receiver_qpn: Qpn::new(FIRST_QPN + number),
+                first_psn: Psn::new(random.draw() as u32),
+            })
+            .collect();
+        let example = flows.first().context("no flow")?;
+        let layout = format.template(example)?.1;
+        let line_bytes = effects.line_headers.map_or(layout.wire_len, |headers| headers.data + *payload as u16);
+        let routes = Routes::new(topology, first_ports.clone(), peers, effects.descending_paths)?;
+        let ack = packet::parse(&examples.acks[0], examples.acks[0].len())?;
+        let mut network = Self {
+            calendar: Calendar::new(scenario.shuffle),
+            slab: Slab::new(examples.data.len().max(packet::LONGEST_REPLY)),
+            ports,
+            first_ports: first_ports.clone(),
+            places: Vec::new(),
+            hosts: Vec::new(),
+            switches: Vec::new(),
+            routes,
+            groups: Vec::new(),
+            specs: scenario.flows.clone(),
+            senders: (0..flows.len()).map(|_| Sender::idle()).collect(),
+            flows,
+            data: (packet::parse(&examples.data, layout.wire_len.into())?, layout),
+            ack,
+            format,
+            effects: *effects,
+            payload: *payload,
+            uses_acks: !Signals::CNP.with(Signals::UNDETERMINED).contains(signals),
+            acknowledges: false,
+            counting: Counting {
+                payload: (*payload).into(),
+                frame: (!effects.payload_windows).then_some(line_bytes.into()),
+            },
+            end: scenario.end,
+            now: 0,
+            totals: Totals::default(),
+            touched: Vec::new(),
+            frame: Vec::new(),
+        };
+        network.set_up_nodes(scenario, &first_ports, line_bytes)?;
+        network.acknowledges = network.groups.iter().any(|group| group.acknowledges());
+        if network.acknowledges {
+            network.ack = packet::parse(&examples.acks[1], examples.acks[1].len())?;
+        }
+        for (number, spec) in (0u32..).zip(&scenario.flows) {
+            for node in [spec.source, spec.destination] {
+                let is_host = matches!(network.places.get(node as usize), Some(Place::Host(_)));
+                ensure!(is_host, "flow {number}: node {node} is not a host");
+            }
+            ensure!(spec.bytes > 0, "flow {number} has no bytes");
+            network.calendar.add(Event::new(spec.start, Class::Start, number));
+        }
+        Ok(network)
+    }
+
+    fn set_up_nodes(&mut self, scenario: &Scenario<'_>, first_ports: &[u32], line_bytes: u16) -> Result<()> {
+        let mut sent = vec![0; scenario.topology.nodes.len()];
+        let mut received = sent.clone();
+        for spec in &scenario.flows {
+            *sent.get_mut(spec.source as usize).context("a flow from a node that does not exist")? += 1;
+            *received.get_mut(spec.destination as usize).context("a flow to a node that does not exist")? += 1;
+        }
+        let mut speeds: Vec<u64> = Vec::new();
+        for (node, kind) in scenario.topology.nodes.iter().enumerate() {
+            let ports = first_ports[node]..first_ports[node + 1];
+            match kind {
+                Kind::Host => {
+                    ensure!(ports.len() == 1, "host {node} has {} links: expected one", ports.len());
+                    let port = &self.ports[ports.start as usize];
+                    let speed = port.bits_per_second();
+                    let group = match speeds.iter().position(|&other| other == speed) {
+                        Some(group) => group,
+                        None => {
+                            let link = cc_core::Link {
+                                line_rate: Rate::from_bits_per_second(speed),
+                                mtu: Bytes::new(line_bytes.into()),
+                                base_rtt: scenario.base_rtt,
+                            };
+                            let group = scenario.algorithm.nics(link, scenario.settings);
+                            self.groups.push(group.map_err(|error| anyhow!("hosts at {speed} bit/s: {error}"))?);
+                            speeds.push(speed);
+                            speeds.len() - 1
+                        }
+                    };
+                    let (flows, peers): (usize, usize) = (sent[node], 4 * received[node]);
+                    let nic = self.groups[group].add(instant(0), flows.max(1), peers.next_power_of_two().max(4));
+                    self.places.push(Place::Host(self.hosts.len() as u32));
+                    self.hosts.push(Host::new(node as u32, ports.start, group, nic));
+                }
+                Kind::Switch => {
+                    self.places.push(Place::Switch(self.switches.len() as u32));
+                    let speeds =
+                        ports.clone().map(|port| self.ports[port as usize].bits_per_second()).collect::<Vec<_>>();
+                    let seed = scenario.seed ^ (node as u64) << 32;
+                    let place = (node as u32, ports.start);
+                    let packets = (line_bytes, scenario.base_rtt);
+                    self.switches.push(Switch::new(
+                        place,
+                        &speeds,
+                        packets,
+                        1 << host::PRIORITY,
+                        scenario.stages,
+                        seed,
+                    )?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles so many events. Returns whether there is more to do: flows are left, and the end of the scenario is not reached.
+    ///
+    /// # Errors
+    /// A flow that has no path, or for which a NIC has no room.
+    pub fn advance(&mut self, events: u64) -> Result<bool> {
+        for _ in 0..events {
+            if self.totals.completions.len() == self.specs.len() {
+                return Ok(false);
+            }
+            let Some(event) = self.calendar.take() else { return Ok(false) };
+            let now = event.at();
+            if now > self.end {
+                return Ok(false);
+            }
+            self.now = now;
+            self.totals.events += 1;
+            let place = event.place();
+            match event.class() {
+                Class::Arrival => self.arrive(now, place)?,
+                Class::Free => self.free(now, place),
+                Class::Poll => self.poll(now, place)?,
+                Class::Notice => self.notice(now, place),
+                Class::Wake => match self.places[place as usize] {
+                    Place::Host(host) => self.wake(now, host)?,
+                    Place::Switch(switch) => self.wake_switch(now, switch),
+                },
+                Class::Start => self.start(now, place)?,
+            }
+        }
+        Ok(true)
+    }
+
+    /// The time of the last event.
+    pub const fn now(&self) -> Picos {
+        self.now
+    }
+
+    /// Frames that have begun to leave a port.
+    pub fn packet_hops(&self) -> u64 {
+        self.ports.iter().map(|port| port.sent).sum()
+    }
+
+    /// Bytes of payload acknowledged, of all flows, and how many there are to be.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.senders.iter().map(Sender::acked).sum(), self.specs.iter().map(|spec| spec.bytes).sum())
+    }
+
+    /// The totals. What is in flight is counted by walking all queues and links.
+    ///
+    /// # Errors
+    /// Packets were lost or made from nothing: a fault of the simulation.
+    pub fn finish(mut self) -> Result<Totals> {
+        self.totals.end = self.now;
+        self.totals.packet_hops = self.packet_hops();
+        let in_ports: usize = self.ports.iter().map(|port| port.packets(&self.slab)).sum();
+        let at_hosts: usize = self.hosts.iter().map(Host::waiting_packets).sum();
+        self.totals.in_flight = (in_ports + at_hosts) as u64;
+        let Totals { injected, delivered, dropped, in_flight, .. } = self.totals;
+        ensure!(
+            injected == delivered + dropped + in_flight && in_flight == self.slab.len() as u64,
+            "{injected} packets were injected, but {delivered} delivered, {dropped} dropped and {in_flight} in flight, with {} \
+             slots in use: a fault of the simulation",
+            self.slab.len()
+        );
+        Ok(self.totals)
+    }
+
+    /// The last bit of a packet arrives at a port.
+    fn arrive(&mut self, now: Picos, port: u32) -> Result<()> {
+        let Port { node, peer, .. } = self.ports[port as usize];
+        let Some((packet, next)) = self.ports[peer as usize].arrive(&self.slab) else { return Ok(()) };
+        if let Some(next) = next {
+            self.calendar.add(Event::new(next, Class::Arrival, port));
+        }
+        match self.places[node as usize] {
+            Place::Host(host) => self.receive(now, host, packet),
+            Place::Switch(switch) => {
+                self.forward(now, switch, port, packet);
+                Ok(())
+            }
+        }
+    }
+
+    /// A port begins to send a packet.
+    fn begin(&mut self, now: Picos, port: u32, packet: slab::PacketId) {
+        let Port { peer, .. } = self.ports[port as usize];
+        self.slab.meta_mut(packet).hops += 1;
+        if let Some(arrives) = self.ports[port as usize].begin(now, packet, &mut self.slab) {
+            self.calendar.add(Event::new(arrives, Class::Arrival, peer));
+        }
+    }
+}
+
+/// The ports of all nodes, node by node, and where those of each node begin.
+fn lay_ports(topology: &Topology, effects: &Effects) -> Result<(Vec<Port>, Vec<u32>)> {
+    let mut first = vec![0u32; topology.nodes.len() + 1];
+    for (number, link) in topology.links.iter().enumerate() {
+        for end in link.ends {
+            *first.get_mut(end as usize + 1).with_context(|| format!("link {number}: no node {end}"))? += 1;
+        }
+    }
+    for node in 1..first.len() {
+        first[node] += first[node - 1];
+    }
+    let mut next = first.clone();
+    let mut ports: Vec<Option<Port>> = (0..2 * topology.links.len()).map(|_| None).collect();
+    let framing = if effects.no_framing { 0 } else { FRAMING };
+    for link in &topology.links {
+        let numbers = link.ends.map(|end| {
+            next[end as usize] += 1;
+            next[end as usize] - 1
+        });
+        for (end, other) in [(0, 1), (1, 0)] {
+            ports[numbers[end] as usize] = Some(Port::new(
+                link.ends[end],
+                numbers[other],
+                link.bits_per_second,
+                link.delay,
+                framing,
+                effects.whole_nanoseconds,
+            ));
+        }
+    }
+    Ok((ports.into_iter().flatten().collect(), first))
+}

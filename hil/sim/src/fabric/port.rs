@@ -1,0 +1,227 @@
+//! A port: its queues, and the link that leaves it.
+
+use super::slab::{Fifo, PacketId, Slab};
+use super::switch::Notice;
+use crate::Picos;
+use cc_core::wire::pfc::Quantum;
+use cc_core::{Nanos, Rate};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Bytes of line time that a frame takes in addition to its own: preamble 8, check sequence 4, inter-frame gap 12.
+pub(super) const FRAMING: u32 = 24;
+
+/// One end of a link: what waits there, and the link's packets on their way to the other end.
+///
+/// A link's delay is constant, so its packets arrive in the order in which they left, and only the arrival of the first is an
+/// event in the queue.
+#[derive(Debug)]
+pub(super) struct Port {
+    /// The node.
+    pub(super) node: u32,
+    /// The port at the other end, counted over all nodes.
+    pub(super) peer: u32,
+    bits_per_second: u64,
+    delay: Picos,
+    /// Bytes of line time added to each frame.
+    framing: u32,
+    /// Times are whole nanoseconds, rounded down.
+    whole_nanoseconds: bool,
+    /// Packets on their way.
+    lane: Fifo,
+    /// When the last bit of the packet that leaves has left.
+    pub(super) free_at: Picos,
+    /// A [`Class::Free`](super::calendar::Class::Free) at `free_at` is in the event queue.
+    pub(super) free_scheduled: bool,
+    /// Acknowledgements and CNPs that wait. They are served first.
+    pub(super) control: PortQueue,
+    /// Data that waits, by class.
+    pub(super) data: [PortQueue; CLASSES],
+    /// The classes whose queues have packets, a bit each.
+    occupied: u8,
+    /// The class that was served last.
+    served: u8,
+    /// Bytes in the switch that came in by this port, by class.
+    pub(super) arrived: [u32; CLASSES],
+    /// PFC: when data of a class may leave again.
+    pub(super) paused_until: [Picos; CLASSES],
+    /// Flows whose next packet waits until a time, by order of a stage.
+    holds: BTreeMap<u32, Picos>,
+    /// What the neighbour has sent past the queues, and when it arrives.
+    pub(super) notices: VecDeque<(Picos, Notice)>,
+    /// Frames that have begun to leave.
+    pub(super) sent: u64,
+    /// For how long the link was busy.
+    pub(super) busy: Picos,
+}
+
+/// Traffic classes of data.
+pub(super) const CLASSES: usize = 8;
+
+/// A queue of a port.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct PortQueue {
+    packets: Fifo,
+    /// Bytes that wait.
+    pub(super) bytes: u32,
+}
+
+impl Port {
+    pub(super) fn new(
+        node: u32,
+        peer: u32,
+        bits_per_second: u64,
+        delay: Picos,
+        framing: u32,
+        whole_nanoseconds: bool,
+    ) -> Self {
+        Self {
+            node,
+            peer,
+            bits_per_second,
+            delay,
+            framing,
+            whole_nanoseconds,
+            lane: Fifo::default(),
+            free_at: 0,
+            free_scheduled: false,
+            control: PortQueue::default(),
+            data: Default::default(),
+            occupied: 0,
+            served: 0,
+            arrived: [0; CLASSES],
+            paused_until: [0; CLASSES],
+            holds: BTreeMap::new(),
+            notices: VecDeque::new(),
+            sent: 0,
+            busy: 0,
+        }
+    }
+
+    /// How long a frame occupies the link, rounded down.
+    pub(super) fn serialisation(&self, line_bytes: u16) -> Picos {
+        let picos = u64::from(u32::from(line_bytes) + self.framing) * 8_000_000_000_000 / self.bits_per_second;
+        if self.whole_nanoseconds { picos / 1_000 * 1_000 } else { picos }
+    }
+
+    /// Speed in bits per second.
+    pub(super) fn bits_per_second(&self) -> u64 {
+        self.bits_per_second
+    }
+
+    /// Propagation delay.
+    pub(super) fn delay(&self) -> Picos {
+        self.delay
+    }
+
+    /// The unit of time of PFC frames at this speed.
+    pub(super) fn quantum(&self) -> Quantum {
+        Quantum::at(Rate::from_bits_per_second(self.bits_per_second))
+    }
+
+    /// Begins to send a packet. Returns when it arrives, if no packet is on its way before it.
+    pub(super) fn begin(&mut self, now: Picos, id: PacketId, slab: &mut Slab) -> Option<Picos> {
+        let time = self.serialisation(slab.meta(id).line_bytes);
+        self.free_at = now + time;
+        self.busy += time;
+        self.sent += 1;
+        let arrives = self.free_at + self.delay;
+        slab.meta_mut(id).arrives = arrives;
+        let is_first = self.lane.is_empty();
+        self.lane.push(slab, id);
+        is_first.then_some(arrives)
+    }
+
+    /// Takes the packet that arrives at the other end, and when the next one does, if one is on its way.
+    pub(super) fn arrive(&mut self, slab: &Slab) -> Option<(PacketId, Option<Picos>)> {
+        let id = self.lane.pop(slab)?;
+        Some((id, self.lane.first().map(|next| slab.meta(next).arrives)))
+    }
+
+    /// Puts a packet in the queue of a class, or of control packets. Returns the bytes that wait there with it.
+    pub(super) fn push(&mut self, slab: &mut Slab, id: PacketId, class: Option<u8>) -> u32 {
+        let queue = match class {
+            Some(class) => {
+                self.occupied |= 1 << class;
+                &mut self.data[usize::from(class)]
+            }
+            None => &mut self.control,
+        };
+        queue.bytes += u32::from(slab.meta(id).line_bytes);
+        queue.packets.push(slab, id);
+        queue.bytes
+    }
+
+    /// Whether a packet waits.
+    pub(super) fn has_packets(&self) -> bool {
+        self.occupied != 0 || !self.control.packets.is_empty()
+    }
+
+    /// Bytes of data that wait.
+    pub(super) fn data_bytes(&self) -> u32 {
+        self.data.iter().map(|queue| queue.bytes).sum()
+    }
+
+    /// Takes the next packet that may leave: a control packet, or else data of the next class in turn.
+    ///
+    /// # Errors
+    /// None may leave. If that changes by itself and no event for it is in the queue, the error has the time.
+    pub(super) fn next(&mut self, now: Picos, slab: &mut Slab) -> Result<PacketId, Option<Picos>> {
+        if let Some(id) = self.control.packets.pop(slab) {
+            self.control.bytes -= u32::from(slab.meta(id).line_bytes);
+            return Ok(id);
+        }
+        let mut later = None;
+        let mut left = self.occupied;
+        while left != 0 {
+            // The next class after the one served last, in a circle.
+            let turned = left.rotate_right(u32::from(self.served) + 1);
+            let class = (self.served as u32 + 1 + turned.trailing_zeros()) as u8 & 7;
+            left &= !(1 << class);
+            if now < self.paused_until[usize::from(class)] {
+                continue;
+            }
+            let found = if self.holds.is_empty() {
+                self.data[usize::from(class)].packets.pop(slab).ok_or(None)
+            } else {
+                let (queue, holds) = (&mut self.data[usize::from(class)].packets, &self.holds);
+                queue.take_first(slab, |flow| holds.get(&flow).copied().unwrap_or(0), now)
+            };
+            match found {
+                Ok(id) => {
+                    let queue = &mut self.data[usize::from(class)];
+                    queue.bytes -= u32::from(slab.meta(id).line_bytes);
+                    if queue.packets.is_empty() {
+                        self.occupied &= !(1 << class);
+                    }
+                    self.served = class;
+                    return Ok(id);
+                }
+                Err(time) => later = later.into_iter().chain(time).min(),
+            }
+        }
+        Err(later)
+    }
+
+    /// The next packet of a flow waits for this time.
+    pub(super) fn hold(&mut self, flow: u32, now: Picos, time: Nanos) {
+        if time > Nanos::ZERO {
+            self.holds.insert(flow, now + Picos::from(time.get()) * 1_000);
+        } else if !self.holds.is_empty() {
+            self.holds.remove(&flow);
+        }
+    }
+
+    /// The neighbour pauses a class for this time; zero resumes it. Returns when the pause is over, and how much longer the class
+    /// is paused by this: less than nothing is nothing.
+    pub(super) fn pause(&mut self, class: u8, now: Picos, time: Nanos) -> (Picos, Picos) {
+        let over = now + Picos::from(time.get()) * 1_000;
+        let before = std::mem::replace(&mut self.paused_until[usize::from(class)], over);
+        (over, over.saturating_sub(before.max(now)))
+    }
+
+    /// Packets that wait here or are on the link.
+    pub(super) fn packets(&self, slab: &Slab) -> usize {
+        let queues = self.data.iter().chain([&self.control]).map(|queue| queue.packets);
+        queues.chain([self.lane]).map(|fifo| fifo.len(slab)).sum()
+    }
+}

@@ -1,0 +1,415 @@
+//! A switch: queues at its ports, and the library's congestion points.
+
+use super::calendar::{Class as EventClass, Event as Scheduled};
+use super::port::Port;
+use super::slab::{Kind, Meta, PacketId, Slab};
+use super::{Network, PfcRecord, Picos, Place};
+use crate::instant;
+use crate::marking::Stages;
+use crate::packet::DataLayout;
+use anyhow::Result;
+use cc_core::table::Heap;
+use cc_core::wire::shim::{self, IntShim};
+use cc_core::wire::{self, CnpMarking, NoCrc, RateFrame, Roce, pfc};
+use cc_core::{Bytes, CnpBody, Ecn, Hop, Link, Nanos, Rate};
+use cc_cp::list::StageList;
+use cc_cp::{Emit, Event, Kind as EventKind, Packet, PeerMessage, Queue, SendPfc, Stage, Verdict};
+use programs::switch_ring::{self, Room};
+
+/// A switch.
+pub(super) struct Switch {
+    node: u32,
+    first_port: u32,
+    congestion: cc_cp::Switch<StageList, Heap>,
+    /// The kinds of events that its stages take.
+    takes_arrivals: bool,
+    takes_departures: bool,
+    takes_releases: bool,
+    /// Whether a stage reads the headers of packets.
+    reads_headers: bool,
+    /// Frames that stages have sent and that are not on their way yet.
+    sent: Vec<Sent>,
+    /// When the stages are to be called next, if that is scheduled.
+    wake_at: Picos,
+}
+
+/// A frame that a stage sends.
+#[derive(Debug)]
+enum Sent {
+    /// A CNP to the sender of a flow.
+    Cnp(PacketId),
+    /// A PFC frame with these quanta, to the neighbour at a port, for a class.
+    Pfc(Queue, u16),
+    /// A message to the switch at the other end of the link at a port.
+    Peer(Queue, PeerMessage),
+}
+
+/// What a neighbour sends without a queue, and what arrives in the order in which it was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Notice {
+    /// A PFC frame with these quanta for a class.
+    Pfc(u8, u16),
+    /// A message of a stage at the other end.
+    Peer(PeerMessage),
+}
+
+/// The flow of no packet: stages send CNPs only about a packet that they are given.
+const NO_FLOW: u32 = u32::MAX;
+
+/// Where stages send their frames.
+struct Output<'a> {
+    slab: &'a mut Slab,
+    /// The ports of the switch.
+    ports: &'a [Port],
+    sent: &'a mut Vec<Sent>,
+    injected: &'a mut u64,
+    /// The flow of the packet that the stages are given.
+    flow: u32,
+}
+
+impl Emit for Output<'_> {
+    /// Puts the CNP in a slot, whole, with zeros for its ICRC.
+    fn cnp(&mut self, about: &Roce<'_>, body: CnpBody, hop: Option<Hop>) {
+        let mut room: Room = [0; IntShim::LONGEST];
+        let mut buffer = [0; 512];
+        let cnp = switch_ring::cnp(about, body, hop, CnpMarking::default(), &mut room);
+        if let Some(Ok(len)) = cnp.map(|cnp| cnp.emit::<NoCrc>(&mut buffer)) {
+            let (flow, bytes) = (self.flow, len as u16);
+            let meta = Meta { flow, kind: Kind::Cnp, wire_len: bytes, line_bytes: bytes, ..Meta::default() };
+            self.sent.push(Sent::Cnp(self.slab.insert(meta, &buffer[..len])));
+            *self.injected += 1;
+        }
+    }
+
+    fn peer(&mut self, at: Queue, message: PeerMessage) {
+        self.sent.push(Sent::Peer(at, message));
+    }
+
+    fn queued(&self, at: Queue) -> Bytes {
+        Bytes::new(self.ports[usize::from(at.port)].data[usize::from(at.class)].bytes)
+    }
+
+    fn arrived(&self, at: Queue) -> Bytes {
+        Bytes::new(self.ports[usize::from(at.port)].arrived[usize::from(at.class)])
+    }
+}
+
+impl SendPfc for Output<'_> {
+    fn pfc(&mut self, at: Queue, quanta: u16) {
+        self.sent.push(Sent::Pfc(at, quanta));
+    }
+}
+
+impl Switch {
+    /// The switch at a node, with ports of these speeds in bits per second, the first of which is `first_port` among all, and
+    /// these stages at the queues of these classes.
+    pub(super) fn new(
+        (node, first_port): (u32, u32),
+        speeds: &[u64],
+        (line_bytes, base_rtt): (u16, Nanos),
+        classes: u8,
+        stages: &dyn Fn(u64) -> Result<Stages>,
+        seed: u64,
+    ) -> Result<Self> {
+        let mut congestion = cc_cp::Switch::<StageList, Heap>::new(instant(0));
+        congestion.make_room(speeds.len() * Queue::CLASSES);
+        for (number, &speed) in speeds.iter().enumerate() {
+            for (name, settings) in stages(speed)? {
+                if number == 0 {
+                    congestion.stages_mut().add(name, &settings)?;
+                } else {
+                    congestion.stages_mut().set(name, &settings)?;
+                }
+            }
+            let line_rate = Rate::from_bits_per_second(speed);
+            let link = Link { line_rate, mtu: Bytes::new(line_bytes.into()), base_rtt };
+            for class in (0..8).filter(|class| classes >> class & 1 != 0) {
+                congestion.configure(instant(0), Queue { port: number as u16, class }, &link, &(), seed)?;
+            }
+        }
+        let takes = congestion.stages().takes();
+        Ok(Self {
+            node,
+            first_port,
+            takes_arrivals: takes.contains(EventKind::Arrival),
+            takes_departures: takes.contains(EventKind::Departure),
+            takes_releases: takes.contains(EventKind::Release),
+            reads_headers: congestion.stages().reads_headers(),
+            congestion,
+            sent: Vec::new(),
+            wake_at: Picos::MAX,
+        })
+    }
+}
+
+impl Network<'_> {
+    /// Gives the stages of a switch an event of a port's queue, and sends what they emit. `flow` is that of its packet.
+    fn stage(&mut self, now: Picos, switch: u32, port: u32, class: u8, flow: u32, event: &Event<'_>) -> Verdict {
+        let at = &mut self.switches[switch as usize];
+        let Switch { first_port, congestion, sent, .. } = at;
+        let ports = &self.ports[*first_port as usize..];
+        let queue = Queue { port: (port - *first_port) as u16, class };
+        let mut output = Output { slab: &mut self.slab, ports, sent, injected: &mut self.totals.injected, flow };
+        congestion.on(instant(now), queue, event, &mut output)
+    }
+
+    /// A packet has arrived at a switch: it waits at the port of its route, or leaves at once.
+    pub(super) fn forward(&mut self, now: Picos, switch: u32, ingress: u32, packet: PacketId) {
+        let meta = self.slab.meta_mut(packet);
+        meta.ingress = ingress;
+        let Meta { flow, hops, kind, line_bytes, class, .. } = *meta;
+        let egress = self.senders[flow as usize].egress(kind, hops.into());
+        if kind == Kind::Data
+            && self.switches[switch as usize].takes_arrivals
+            && !self.admit(now, switch, ingress, packet)
+        {
+            self.totals.dropped += 1;
+            self.slab.remove(packet);
+            self.send_emitted(now, switch);
+            return;
+        }
+        let counted = kind == Kind::Data || self.effects.acks_with_data;
+        if counted {
+            self.ports[ingress as usize].arrived[usize::from(class)] += u32::from(line_bytes);
+        }
+        let port = &mut self.ports[egress as usize];
+        let queue = port.push(&mut self.slab, packet, counted.then_some(class));
+        self.totals.longest_queue = self.totals.longest_queue.max(queue.into());
+        self.send_emitted(now, switch);
+        self.start_sending(now, switch, egress);
+    }
+
+    /// Whether the stages take a data packet that comes in by a port.
+    fn admit(&mut self, now: Picos, switch: u32, ingress: u32, packet: PacketId) -> bool {
+        let Meta { flow, line_bytes, class, .. } = *self.slab.meta(packet);
+        let queued = Bytes::new(self.ports[ingress as usize].arrived[usize::from(class)]);
+        let bytes = Bytes::new(line_bytes.into());
+        let verdict = if self.switches[switch as usize].reads_headers {
+            self.with_headers(packet, |network, roce| {
+                let packet = Packet { bytes, roce: Some(roce) };
+                network.stage(now, switch, ingress, class, flow, &Event::Arrival { packet, queued })
+            })
+        } else {
+            self.stage(now, switch, ingress, class, flow, &Event::Arrival { packet: Packet::of(bytes), queued })
+        };
+        !verdict.drop
+    }
+
+    /// Calls a function with a copy of the headers of a data packet: the frames that stages send are put in slots of the same
+    /// slab.
+    fn with_headers<T>(&mut self, packet: PacketId, call: impl FnOnce(&mut Self, &Roce<'_>) -> T) -> T {
+        let mut frame = std::mem::take(&mut self.frame);
+        frame.clear();
+        frame.extend_from_slice(self.slab.header(packet));
+        let roce = self.data.0.like(&frame).expect("data packets are laid out alike");
+        let returned = call(self, &roce);
+        self.frame = frame;
+        returned
+    }
+
+    /// A switch's port begins to send if it is free, and is called again when it will be.
+    fn start_sending(&mut self, now: Picos, switch: u32, egress: u32) {
+        let port = &mut self.ports[egress as usize];
+        if port.free_scheduled {
+            return;
+        }
+        if now < port.free_at {
+            port.free_scheduled = true;
+            self.calendar.add(Scheduled::new(port.free_at, EventClass::Free, egress));
+        } else {
+            self.send(now, switch, egress);
+        }
+    }
+
+    /// A switch's port may send: it has become free, or a pause or a hold is over.
+    pub(super) fn free(&mut self, now: Picos, port: u32) {
+        let at = &mut self.ports[port as usize];
+        if now < at.free_at {
+            return;
+        }
+        at.free_scheduled = false;
+        if let Place::Switch(switch) = self.places[at.node as usize] {
+            self.send(now, switch, port);
+        }
+    }
+
+    /// A free port of a switch begins to send the next packet, if one may leave.
+    fn send(&mut self, now: Picos, switch: u32, egress: u32) {
+        let port = &mut self.ports[egress as usize];
+        let packet = match port.next(now, &mut self.slab) {
+            Ok(packet) => packet,
+            Err(later) => {
+                if let Some(later) = later {
+                    self.calendar.add(Scheduled::new(later, EventClass::Free, egress));
+                }
+                return;
+            }
+        };
+        if self.slab.meta(packet).kind == Kind::Data {
+            self.depart(now, switch, egress, packet);
+        }
+        self.begin(now, egress, packet);
+        let port = &mut self.ports[egress as usize];
+        if port.has_packets() {
+            port.free_scheduled = true;
+            self.calendar.add(Scheduled::new(port.free_at, EventClass::Free, egress));
+        }
+        self.send_emitted(now, switch);
+    }
+
+    /// A data packet leaves a queue that no longer counts it: the stages mark, measure, hold and rewrite.
+    fn depart(&mut self, now: Picos, switch: u32, egress: u32, packet: PacketId) {
+        let Meta { flow, line_bytes, class, ingress, .. } = *self.slab.meta(packet);
+        let bytes = Bytes::new(line_bytes.into());
+        let Switch { takes_departures, takes_releases, reads_headers, .. } = self.switches[switch as usize];
+        if takes_departures {
+            let behind = self.ports[egress as usize].data[usize::from(class)].bytes;
+            let all_behind = self.ports[egress as usize].data_bytes();
+            let of_packet = u32::from(line_bytes);
+            let queued = Bytes::new(if self.effects.marks_behind { behind } else { behind + of_packet });
+            let port_queued = Bytes::new(all_behind + of_packet);
+            let (ecn, verdict) = if reads_headers {
+                self.with_headers(packet, |network, roce| {
+                    let packet = Packet { bytes, roce: Some(roce) };
+                    let event = Event::Departure { packet, ecn: roce.ecn, queued, port_queued };
+                    (roce.ecn, network.stage(now, switch, egress, class, flow, &event))
+                })
+            } else {
+                let ecn = wire::ecn(self.slab.header(packet)).unwrap_or(Ecn::NotEct);
+                let event = Event::Departure { packet: Packet::of(bytes), ecn, queued, port_queued };
+                (ecn, self.stage(now, switch, egress, class, flow, &event))
+            };
+            self.totals.marks += u64::from(ecn != Ecn::Ce && verdict.leaves_with(ecn) == Ecn::Ce);
+            write(&verdict, ecn, self.slab.header_mut(packet), &self.data.1);
+            self.ports[egress as usize].hold(flow, now, verdict.hold);
+        }
+        let arrived = self.ports[ingress as usize].arrived[usize::from(class)];
+        if takes_releases {
+            self.stage(now, switch, ingress, class, flow, &Event::Release { bytes, queued: Bytes::new(arrived) });
+        }
+        self.ports[ingress as usize].arrived[usize::from(class)] = arrived - u32::from(line_bytes);
+    }
+
+    /// Sends the frames that the stages of a switch have emitted, and schedules their timer. PFC frames and messages to other
+    /// switches do not wait in a queue, and go no further than the neighbour.
+    fn send_emitted(&mut self, now: Picos, switch: u32) {
+        let at = &mut self.switches[switch as usize];
+        let wake = at.congestion.next_wake().nanos().max(now.div_ceil(1_000)) * 1_000;
+        if wake < at.wake_at {
+            at.wake_at = wake;
+            self.calendar.add(Scheduled::new(wake, EventClass::Wake, at.node));
+        }
+        if at.sent.is_empty() {
+            return;
+        }
+        let (node, first_port) = (at.node, at.first_port);
+        for sent in std::mem::take(&mut at.sent) {
+            match sent {
+                Sent::Cnp(packet) => self.send_cnp(now, switch, node, packet),
+                Sent::Pfc(queue, quanta) => {
+                    self.totals.pfc_frames += 1;
+                    let notice = Notice::Pfc(queue.class, quanta);
+                    self.send_notice(now, first_port + u32::from(queue.port), pfc::FRAME_LEN, notice);
+                }
+                Sent::Peer(queue, message) => {
+                    let port = first_port + u32::from(queue.port);
+                    self.send_notice(now, port, RateFrame::LONGEST, Notice::Peer(message));
+                }
+            }
+        }
+    }
+
+    /// A switch sends a CNP to the sender of its flow.
+    fn send_cnp(&mut self, now: Picos, switch: u32, node: u32, packet: PacketId) {
+        let flow = self.slab.meta(packet).flow;
+        // The switch is on the flow's way; the CNP goes the way of its acknowledgements from here, if they pass this switch, and
+        // otherwise a way of its own.
+        let back = self.senders[flow as usize].hops_back(|port| self.ports[port as usize].node == node);
+        let Some(hops) = back else {
+            self.slab.remove(packet);
+            self.totals.delivered += 1;
+            return;
+        };
+        self.slab.meta_mut(packet).hops = hops as u8;
+        let egress = self.senders[flow as usize].egress(Kind::Cnp, hops);
+        self.ports[egress as usize].push(&mut self.slab, packet, None);
+        self.start_sending(now, switch, egress);
+    }
+
+    /// Something of so many bytes goes to the neighbour at a port at once.
+    fn send_notice(&mut self, now: Picos, port: u32, bytes: usize, notice: Notice) {
+        let at = &mut self.ports[port as usize];
+        let arrives = now + at.serialisation(bytes as u16) + at.delay();
+        at.sent += 1;
+        let peer = at.peer;
+        self.ports[peer as usize].notices.push_back((arrives, notice));
+        self.calendar.add(Scheduled::new(arrives, EventClass::Notice, peer));
+    }
+
+    /// Something that the neighbour at a port has sent past the queues has arrived.
+    pub(super) fn notice(&mut self, now: Picos, port: u32) {
+        while let Some(place) = self.ports[port as usize].notices.iter().position(|&(arrives, _)| arrives <= now) {
+            let Some((_, notice)) = self.ports[port as usize].notices.remove(place) else { return };
+            let node = self.ports[port as usize].node;
+            if let Notice::Pfc(_, quanta) = notice {
+                let number = port - self.first_ports[node as usize] + 1;
+                self.totals.pfc.push(PfcRecord { at: now, node, port: number, pauses: quanta > 0 });
+            }
+            match (notice, self.places[node as usize]) {
+                (Notice::Pfc(class, quanta), Place::Host(host)) => self.pause_host(now, host, class, quanta),
+                (Notice::Pfc(class, quanta), Place::Switch(switch)) => {
+                    let at = &mut self.ports[port as usize];
+                    let time = at.quantum().pause(quanta);
+                    let (over, longer) = at.pause(class, now, time);
+                    self.totals.paused += longer;
+                    self.calendar.add(Scheduled::new(over, EventClass::Free, port));
+                    let queued = Bytes::new(at.data[usize::from(class)].bytes);
+                    self.stage(now, switch, port, class, NO_FLOW, &Event::Pause { time, queued });
+                    self.send_emitted(now, switch);
+                }
+                (Notice::Peer(message), Place::Switch(switch)) => {
+                    let class = super::host::PRIORITY;
+                    self.stage(now, switch, port, class, NO_FLOW, &Event::Peer(message));
+                    self.send_emitted(now, switch);
+                }
+                (Notice::Peer(_), Place::Host(_)) => {}
+            }
+        }
+    }
+
+    /// The stages of a switch do what has fallen due.
+    pub(super) fn wake_switch(&mut self, now: Picos, switch: u32) {
+        let at = &mut self.switches[switch as usize];
+        if at.wake_at != now {
+            return;
+        }
+        at.wake_at = Picos::MAX;
+        let Switch { first_port, congestion, sent, .. } = at;
+        let ports = &self.ports[*first_port as usize..];
+        let injected = &mut self.totals.injected;
+        let mut output = Output { slab: &mut self.slab, ports, sent, injected, flow: NO_FLOW };
+        while congestion.next_wake() <= instant(now) {
+            congestion.wake(instant(now), &mut output);
+        }
+        self.send_emitted(now, switch);
+    }
+}
+
+/// Writes the verdict on a packet into its headers. Its ECN bits were `ecn`.
+fn write(verdict: &Verdict, ecn: Ecn, header: &mut [u8], layout: &DataLayout) {
+    let leaves_with = verdict.leaves_with(ecn);
+    if leaves_with != ecn {
+        wire::set_ecn(header, leaves_with);
+    }
+    if let (Some(at), Some(hop)) = (layout.int_at, &verdict.hop) {
+        shim::push_at(header, at, hop);
+    }
+    if let Some(rewrite) = verdict.rewrite {
+        if let (Some(at), true) = (layout.int_at, rewrite.clear_int) {
+            shim::clear_int_at(header, at);
+        }
+        if let (Some(at), Some(data)) = (layout.mlcc_at, &rewrite.mlcc) {
+            shim::write_mlcc_at(header, at, data);
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! `config.txt`: a list of keys with values.
+
+use super::flow::FlowLine;
+use super::{flow, topology, units};
+use crate::fabric::{Effects, FlowSpec, Kind, LineHeaders, Topology};
+use crate::source::{EMPTY_HASH, Source, Word, Words};
+use crate::{Picos, marking::Stages};
+use anyhow::{Context, Result, bail};
+use cc_core::Nanos;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+/// A configuration, with the topology and the flows that it names.
+#[derive(Debug)]
+pub struct Config {
+    keys: Keys,
+    read: [PathBuf; 3],
+    /// Nodes and links.
+    pub topology: Topology,
+    /// The flows.
+    pub flows: Vec<FlowSpec>,
+    /// What `fct.txt` says of each flow.
+    pub(super) lines: Vec<FlowLine>,
+    /// The algorithm's name in this library.
+    pub algorithm: &'static str,
+    /// The preset of its settings.
+    pub preset: &'static str,
+    /// The settings that differ from the preset, as `name=value`.
+    pub settings: Vec<String>,
+    /// What that simulator does otherwise.
+    pub effects: Effects,
+    /// A hash of this file, the topology and the flows.
+    pub inputs: u64,
+    /// What the user should know: a line for each key that is unknown, or has no effect here.
+    pub warnings: Vec<String>,
+    /// The largest base round-trip time of two hosts, in nanoseconds.
+    pub base_rtt: Nanos,
+    /// Base round-trip time of each flow, in nanoseconds, and the rate of its slowest link in bits per second.
+    pairs: Vec<(u64, u64)>,
+}
+
+/// The values of the keys that are used.
+#[derive(Clone, Debug)]
+struct Keys {
+    enable_qcn: bool,
+    payload: u32,
+    topology_file: Option<PathBuf>,
+    flow_file: Option<PathBuf>,
+    fct_file: String,
+    pfc_file: String,
+    stop_time: Picos,
+    cc_mode: u32,
+    alpha_resume_interval: f64,
+    rate_decrease_interval: f64,
+    clamp_target_rate: bool,
+    rp_timer: f64,
+    ewma_gain: f64,
+    fast_recovery_times: u32,
+    rate_ai: u64,
+    rate_hai: u64,
+    min_rate: u64,
+    has_win: bool,
+    u_target: f64,
+    mi_thresh: u32,
+    int_multi: u32,
+    kmax: Vec<(u64, f64)>,
+    kmin: Vec<(u64, f64)>,
+    pmax: Vec<(u64, f64)>,
+}
+
+impl Keys {
+    /// The values of the original driver for keys that are absent.
+    fn absent() -> Self {
+        Self {
+            enable_qcn: true,
+            payload: 1_000,
+            topology_file: None,
+            flow_file: None,
+            fct_file: "fct.txt".to_owned(),
+            pfc_file: "pfc.txt".to_owned(),
+            stop_time: 3_010_000_000_000,
+            cc_mode: 1,
+            alpha_resume_interval: 55.0,
+            rate_decrease_interval: 4.0,
+            clamp_target_rate: false,
+            rp_timer: 0.0,
+            ewma_gain: 0.0,
+            fast_recovery_times: 5,
+            rate_ai: 0,
+            rate_hai: 0,
+            min_rate: 100_000_000,
+            has_win: true,
+            u_target: 0.95,
+            mi_thresh: 5,
+            int_multi: 1,
+            kmax: Vec::new(),
+            kmin: Vec::new(),
+            pmax: Vec::new(),
+        }
+    }
+}
+
+fn flag(words: &mut Words<'_>) -> Result<bool> {
+    words.read("0 or 1", |text| match text {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    })
+}
+
+fn rate(words: &mut Words<'_>) -> Result<u64> {
+    words.read("a rate such as 40Mb/s", units::rate)
+}
+
+/// A number of pairs, and each pair: a link's rate in bits per second, and a value.
+fn map(words: &mut Words<'_>) -> Result<Vec<(u64, f64)>> {
+    let count: usize = words.number("how many link rates follow")?;
+    (0..count).map(|_| Ok((words.number("a link rate in bits per second")?, words.number("a number")?))).collect()
+}
+
+/// Keys that change nothing here, with how many values they have and, if it is worth a warning, the values that have no effect
+/// there either.
+const WITHOUT_EFFECT: [(&str, usize); 25] = [
+    ("USE_DYNAMIC_PFC_THRESHOLD", 1),
+    ("TRACE_FILE", 1),
+    ("TRACE_OUTPUT_FILE", 1),
+    ("DCTCP_RATE_AI", 1),
+    ("ERROR_RATE_PER_LINK", 1),
+    ("L2_CHUNK_SIZE", 1),
+    ("L2_ACK_INTERVAL", 1),
+    ("L2_BACK_TO_ZERO", 1),
+    ("GLOBAL_T", 1),
+    ("VAR_WIN", 1),
+    ("FAST_REACT", 1),
+    ("MULTI_RATE", 1),
+    ("SAMPLE_FEEDBACK", 1),
+    ("PINT_LOG_BASE", 1),
+    ("PINT_PROB", 1),
+    ("RATE_BOUND", 1),
+    ("ACK_HIGH_PRIO", 1),
+    ("LINK_DOWN", 3),
+    ("ENABLE_TRACE", 1),
+    ("BUFFER_SIZE", 1),
+    ("QLEN_MON_FILE", 1),
+    ("QLEN_MON_START", 1),
+    ("QLEN_MON_END", 1),
+    ("PAUSE_TIME", 1),
+    ("DATA_RATE", 1),
+];
+
+/// Reads a configuration and the files that it names, by paths relative to its own folder.
+///
+/// # Errors
+/// A file that cannot be read, a value that is not what its key expects (with file, line and place), and what cannot be simulated.
+pub fn read(path: &Path) -> Result<Config> {
+    let source = Source::read(path)?;
+    let (mut keys, mut warnings) = (Keys::absent(), Vec::new());
+    let mut words = source.words();
+    let mut mode: Option<Word<'_>> = None;
+    while let Some(key) = words.next() {
+        let w = &mut words;
+        match key.text {
+            "ENABLE_QCN" => keys.enable_qcn = flag(w)?,
+            "PACKET_PAYLOAD_SIZE" => {
+                keys.payload =
+                    w.read("bytes, 1 to 4096", |text| text.parse().ok().filter(|size| (1..=4_096).contains(size)))?;
+            }
+            "TOPOLOGY_FILE" => keys.topology_file = Some(source.beside(w.expect("a file name")?.text)),
+            "FLOW_FILE" => keys.flow_file = Some(source.beside(w.expect("a file name")?.text)),
+            "SIMULATOR_STOP_TIME" => keys.stop_time = w.read("a time in seconds", units::time)?,
+            "CC_MODE" => {
+                let word = w.expect("a number")?;
+                keys.cc_mode = word.text.parse().map_err(|_| source.error(&word.at, "expected 1, 3 or 7"))?;
+                mode = Some(word);
+            }
+            "ALPHA_RESUME_INTERVAL" => keys.alpha_resume_interval = w.number("microseconds")?,
+            "RATE_DECREASE_INTERVAL" => keys.rate_decrease_interval = w.number("microseconds")?,
+            "CLAMP_TARGET_RATE" => keys.clamp_target_rate = flag(w)?,
+            "RP_TIMER" => keys.rp_timer = w.number("microseconds")?,
+            "EWMA_GAIN" => keys.ewma_gain = w.number("a number")?,
+            "FAST_RECOVERY_TIMES" => keys.fast_recovery_times = w.number("a number")?,
+            "RATE_AI" => keys.rate_ai = rate(w)?,
+            "RATE_HAI" => keys.rate_hai = rate(w)?,
+            "MIN_RATE" => keys.min_rate = rate(w)?,
+            "HAS_WIN" => keys.has_win = flag(w)?,
+            "U_TARGET" => keys.u_target = w.number("a number")?,
+            "MI_THRESH" => keys.mi_thresh = w.number("a number")?,
+            "INT_MULTI" => keys.int_multi = w.number("a number")?,
+            "KMAX_MAP" => keys.kmax = map(w)?,
+            "KMIN_MAP" => keys.kmin = map(w)?,
+            "PMAX_MAP" => keys.pmax = map(w)?,
+            "FCT_OUTPUT_FILE" => keys.fct_file = w.expect("a file name")?.text.to_owned(),
+            "PFC_OUTPUT_FILE" => keys.pfc_file = w.expect("a file name")?.text.to_owned(),
+            other => match WITHOUT_EFFECT.iter().find(|&&(name, _)| name == other) {
+                Some(&(_, values)) => (0..values).try_for_each(|_| w.expect("a value").map(drop))?,
+                None if other.starts_with(|letter: char| letter.is_ascii_alphabetic()) => {
+                    warnings.push(source.note(&key.at, &format!("unknown key `{other}`: it has no effect")));
+                }
+                None => {}
+            },
+        }
+    }
+    let Some(topology_file) = keys.topology_file.clone() else { bail!("{}: no TOPOLOGY_FILE", path.display()) };
+    let Some(flow_file) = keys.flow_file.clone() else { bail!("{}: no FLOW_FILE", path.display()) };
+    let topology_source = Source::read(&topology_file)?;
+    let topology = topology::read(&topology_source)?;
+    let flow_source = Source::read(&flow_file)?;
+    let (flows, lines) = flow::read(&flow_source)?;
+    let hosts = |node: u32| topology.nodes.get(node as usize) == Some(&Kind::Host);
+    for (number, spec) in flows.iter().enumerate() {
+        if !hosts(spec.source) || !hosts(spec.destination) || spec.source == spec.destination {
+            bail!("{}: flow {number}: expected two different hosts", flow_file.display());
+        }
+    }
+    let (algorithm, preset, data_header, ack, settings) = match keys.cc_mode {
+        1 => ("dcqcn", "hpcc_sim", 48, 60, dcqcn(&keys)),
+        3 => ("hpcc", "hpcc_sim", 90, 88, hpcc(&keys)),
+        7 => ("timely", "paper", 56, 60, timely(&keys)),
+        _ => {
+            let message = "expected CC_MODE 1 (DCQCN), 3 (HPCC) or 7 (TIMELY)";
+            return Err(mode.map_or_else(|| anyhow::anyhow!("{message}"), |word| source.error(&word.at, message)));
+        }
+    };
+    let effects = Effects {
+        whole_nanoseconds: true,
+        no_framing: true,
+        line_headers: Some(LineHeaders { data: data_header, ack }),
+        payload_windows: true,
+        echo: keys.cc_mode == 1,
+        retiming: keys.cc_mode == 3,
+        delay_once_a_round_trip: keys.cc_mode == 7,
+        acks_with_data: true,
+        marks_behind: true,
+        descending_paths: true,
+    };
+    let inputs = [&source, &topology_source, &flow_source].iter().fold(EMPTY_HASH, |hash, source| source.hash(hash));
+    let pairs = pairs(&topology, &flows, keys.payload)?;
+    let base_rtt = largest_rtt(&topology, keys.payload).context("no two hosts are connected")?;
+    let base_rtt = Nanos::new(u32::try_from(base_rtt).context("the links are too long")?);
+    let read = [path.to_owned(), topology_file, flow_file];
+    Ok(Config {
+        keys,
+        read,
+        topology,
+        flows,
+        lines,
+        algorithm,
+        preset,
+        settings,
+        effects,
+        inputs,
+        warnings,
+        base_rtt,
+        pairs,
+    })
+}
+
+/// Settings of DCQCN, over the preset `hpcc_sim`.
+fn dcqcn(keys: &Keys) -> Vec<String> {
+    let retained = 1_024.0 * (1.0 - keys.ewma_gain);
+    vec![
+        format!("RP_TIMER={}us", keys.rp_timer),
+        format!("ALPHA_RESUME_INTERVAL={}us", keys.alpha_resume_interval),
+        format!("RATE_DECREASE_INTERVAL={}us", keys.rate_decrease_interval),
+        format!("CLAMP_TARGET_RATE={}", u8::from(keys.clamp_target_rate)),
+        format!("FAST_RECOVERY_TIMES={}", keys.fast_recovery_times),
+        format!("dce_tcp_g={}", retained.round()),
+        format!("RATE_AI={}b/s", keys.rate_ai),
+        format!("RATE_HAI={}b/s", keys.rate_hai),
+        format!("MIN_RATE={}b/s", keys.min_rate),
+    ]
+}
+
+/// Settings of HPCC, over the preset `hpcc_sim`.
+fn hpcc(keys: &Keys) -> Vec<String> {
+    vec![
+        format!("U_TARGET={}", (keys.u_target * 1e6).round()),
+        format!("MI_THRESH={}", keys.mi_thresh),
+        "base_rtt=0".to_owned(),
+        format!("RATE_AI={}b/s", keys.rate_ai),
+        format!("MIN_RATE={}b/s", keys.min_rate),
+        format!("INT_MULTI={}", keys.int_multi),
+    ]
+}
+
+/// Settings of TIMELY, over the preset `paper`.
+fn timely(keys: &Keys) -> Vec<String> {
+    vec![
+        format!("RATE_AI={}b/s", keys.rate_ai),
+        format!("MIN_RATE={}b/s", keys.min_rate),
+        "segment=0".to_owned(),
+        "hai_threshold=5".to_owned(),
+        format!("hai_steps={}", (keys.rate_hai / keys.rate_ai.max(1)).clamp(1, 16)),
+        "serialisation=none".to_owned(),
+    ]
+}
+
+impl Config {
+    /// Bytes of payload of a packet.
+    pub const fn payload(&self) -> u32 {
+        self.keys.payload
+    }
+
+    /// When the run ends.
+    pub const fn stop_time(&self) -> Picos {
+        self.keys.stop_time
+    }
+
+    /// The files that were read.
+    pub fn files(&self) -> [&Path; 3] {
+        [&self.read[0], &self.read[1], &self.read[2]].map(PathBuf::as_path)
+    }
+
+    /// The file names of completions and of PFC frames, without their folders.
+    pub fn outputs(&self) -> [&Path; 2] {
+        let names = [(&self.keys.fct_file, "fct.txt"), (&self.keys.pfc_file, "pfc.txt")];
+        names.map(|(file, default)| Path::new(file).file_name().map_or(Path::new(default), Path::new))
+    }
+
+    /// The stages of a port that leads to a link of this speed.
+    ///
+    /// # Errors
+    /// The maps of thresholds do not have the speed.
+    pub fn stages(&self, bits_per_second: u64) -> Result<Stages> {
+        let Keys { kmin, kmax, pmax, .. } = &self.keys;
+        let mut stages = Stages::new();
+        if self.keys.cc_mode == 3 {
+            stages.push(("int", vec![1, self.keys.int_multi]));
+        }
+        if self.keys.enable_qcn {
+            let find = |map: &[(u64, f64)], name: &str| {
+                let found = map.iter().find(|&&(rate, _)| rate == bits_per_second).map(|&(_, value)| value);
+                found.with_context(|| format!("{name} has no value for a link of {bits_per_second} bit/s"))
+            };
+            let (kmin, kmax, pmax) = (find(kmin, "KMIN_MAP")?, find(kmax, "KMAX_MAP")?, find(pmax, "PMAX_MAP")?);
+            stages.push(("red", vec![(kmin * 1e3) as u32, (kmax * 1e3) as u32, (pmax * 1e6) as u32, 0]));
+        }
+        Ok(stages)
+    }
+
+    /// The time of completion of a flow in an empty network, in nanoseconds, as that simulator defines it.
+    pub fn ideal(&self, flow: usize) -> u64 {
+        let (rtt, rate) = self.pairs[flow];
+        let bytes = self.flows[flow].bytes;
+        let headers = 48;
+        let packets = bytes.div_ceil(self.keys.payload.into());
+        rtt + ((bytes + packets * headers) as u128 * 8_000_000_000 / u128::from(rate)) as u64
+    }
+}
+
+/// For each flow: twice the propagation delays of its path and a packet's serialisation at each link, in nanoseconds, and the rate
+/// of the slowest link.
+fn pairs(topology: &Topology, flows: &[FlowSpec], payload: u32) -> Result<Vec<(u64, u64)>> {
+    let neighbours = neighbours(topology);
+    let mut known = std::collections::HashMap::new();
+    flows
+        .iter()
+        .map(|flow| {
+            let reached =
+                known.entry(flow.source).or_insert_with(|| reach(topology, &neighbours, flow.source, payload));
+            reached[flow.destination as usize].context("a flow between hosts that are not connected")
+        })
+        .collect()
+}
+
+fn neighbours(topology: &Topology) -> Vec<Vec<usize>> {
+    let mut neighbours = vec![Vec::new(); topology.nodes.len()];
+    for (number, link) in topology.links.iter().enumerate() {
+        link.ends.iter().for_each(|&end| neighbours[end as usize].push(number));
+    }
+    neighbours
+}
+
+/// Round-trip time and slowest rate from a host to each node, on the first shortest path that is found.
+fn reach(topology: &Topology, neighbours: &[Vec<usize>], from: u32, payload: u32) -> Vec<Option<(u64, u64)>> {
+    let mut reached = vec![None; topology.nodes.len()];
+    reached[from as usize] = Some((0, u64::MAX));
+    let mut next = VecDeque::from([from]);
+    while let Some(node) = next.pop_front() {
+        if node != from && topology.nodes[node as usize] == Kind::Host {
+            continue;
+        }
+        for &number in &neighbours[node as usize] {
+            let link = topology.links[number];
+            let other = if link.ends[0] == node { link.ends[1] } else { link.ends[0] };
+            if reached[other as usize].is_none()
+                && let Some((rtt, rate)) = reached[node as usize]
+            {
+                let serialisation = u64::from(payload) * 8_000_000_000 / link.bits_per_second;
+                let rtt = rtt + 2 * (link.delay / 1_000) + serialisation;
+                reached[other as usize] = Some((rtt, rate.min(link.bits_per_second)));
+                next.push_back(other);
+            }
+        }
+    }
+    reached
+}
+
+fn largest_rtt(topology: &Topology, payload: u32) -> Option<u64> {
+    let neighbours = neighbours(topology);
+    let from = |host| reach(topology, &neighbours, host, payload);
+    let rtts = topology.hosts().flat_map(|host| {
+        let reached = from(host);
+        topology
+            .hosts()
+            .filter(move |&other| other != host)
+            .filter_map(move |other| reached[other as usize])
+            .map(|(rtt, _)| rtt)
+            .max()
+    });
+    rtts.max()
+}

@@ -1,0 +1,11 @@
+//! The files of the ns-3 simulator of HPCC's authors (alibaba-edu/High-Precision-Congestion-Control) and of its forks:
+//! configuration, topology, flows, and the records of completed flows.
+
+mod config;
+mod fct;
+mod flow;
+mod topology;
+mod units;
+
+pub use config::{Config, read};
+pub use fct::{write_fct, write_pfc};

@@ -1,0 +1,39 @@
+//! `topology.txt`: counts of nodes, switches and links (in one fork also of top-of-rack switches, before the links), the numbers of
+//! the switches, and for each link its ends, rate, delay and error rate.
+
+use super::units;
+use crate::fabric::{Kind, Link, Topology};
+use crate::source::Source;
+use anyhow::Result;
+
+/// The topology of a file.
+pub(super) fn read(source: &Source) -> Result<Topology> {
+    let mut words = source.words();
+    let nodes: u32 = words.number("the number of nodes")?;
+    let switches: u32 = words.number("the number of switches")?;
+    let count: u32 = words.number("the number of links, or of top-of-rack switches")?;
+    let links: u32 = if source.first_line_words() == 4 { words.number("the number of links")? } else { count };
+    let mut kinds = vec![Kind::Host; nodes as usize];
+    let node = |text: &str| text.parse::<u32>().ok().filter(|&node| node < nodes);
+    let expected = format!("a node below {nodes}");
+    for _ in 0..switches {
+        let number = words.read(&expected, node)?;
+        kinds[number as usize] = Kind::Switch;
+    }
+    let links = (0..links)
+        .map(|_| {
+            let ends = [words.read(&expected, node)?, words.read(&expected, node)?];
+            let bits_per_second =
+                words.read("a rate such as 100Gbps", |text| units::rate(text).filter(|&rate| rate > 0))?;
+            let delay = words.read("a delay such as 1us", units::time)?;
+            words.read("an error rate: 0 for none", |text| text.parse().ok().filter(|&rate: &f64| rate == 0.0))?;
+            Ok(Link { ends, bits_per_second, delay })
+        })
+        .collect::<Result<_>>()?;
+    if let Some(word) = words.next() {
+        return Err(
+            source.error(&word.at, "expected the end of the file: all links that the first line counts are read")
+        );
+    }
+    Ok(Topology { nodes: kinds, links })
+}

@@ -1,0 +1,308 @@
+//! What a run came to, for its reader and for scripts.
+
+use crate::fabric::Totals;
+use crate::ns3::Config;
+use serde::Serialize;
+use std::fmt;
+
+/// The summary of a run. All times of flows are from the start of a flow to the arrival of its last acknowledgement.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// The version of this form.
+    pub schema: u32,
+    /// The algorithm.
+    pub algorithm: String,
+    /// The seed of random numbers.
+    pub seed: u64,
+    /// A hash (FNV-1a, 64 bits) of all input files, in hexadecimal digits.
+    pub inputs: String,
+    /// Where the run follows another simulator and not a NIC: names of [`Effects`](crate::fabric::Effects).
+    pub effects: Vec<String>,
+    /// The simulated time at the end, in seconds.
+    pub simulated_seconds: f64,
+    /// Flows.
+    pub flows: Flows,
+    /// Packets, PFC frames not counted.
+    pub packets: Packets,
+    /// Frames that began to leave a port, PFC frames included.
+    pub packet_hops: u64,
+    /// Events of the event queue.
+    pub events: u64,
+    /// Processor time of the event loop.
+    pub cpu_seconds: f64,
+    /// Processor time of reading the inputs and setting up.
+    pub setup_cpu_seconds: f64,
+    /// The most memory that the process has had.
+    pub peak_rss_bytes: u64,
+    /// The time of flows over the time in an empty network, as `fct.txt` has both; absent if no flow is complete.
+    pub slowdown: Option<Percentiles>,
+    /// The same for flows by size.
+    pub bins: Vec<Bin>,
+    /// Queues of switch ports.
+    pub queue: Queue,
+    /// PFC.
+    pub pfc: Pfc,
+    /// What congestion control did, by algorithm.
+    pub cc: std::collections::BTreeMap<String, Control>,
+    /// What the reader should know.
+    pub warnings: Vec<String>,
+}
+
+/// Flows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Flows {
+    /// Flows of the workload.
+    pub all: u64,
+    /// Flows that are complete.
+    pub completed: u64,
+    /// The shortest, the median and the longest time, in microseconds; absent if no flow is complete.
+    pub fct_us: Option<[f64; 3]>,
+}
+
+/// Packets: those injected are delivered, dropped or in flight.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Packets {
+    /// Packets that hosts and switches made.
+    pub injected: u64,
+    /// Packets that arrived.
+    pub delivered: u64,
+    /// Packets that switches dropped.
+    pub dropped: u64,
+    /// Packets that were queued or on a link at the end.
+    pub in_flight: u64,
+}
+
+/// Percentiles: that of q is element floor(q n) of the n sorted values.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Percentiles {
+    /// The mean.
+    pub mean: f64,
+    /// Half are below.
+    pub p50: f64,
+    /// 95 % are below.
+    pub p95: f64,
+    /// 99 % are below.
+    pub p99: f64,
+    /// 99.9 % are below.
+    pub p999: f64,
+}
+
+/// Flows of similar size.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Bin {
+    /// They have at least so many bytes.
+    pub from: u64,
+    /// They have fewer bytes than this; absent for the last bin.
+    pub below: Option<u64>,
+    /// How many there are.
+    pub flows: u64,
+    /// Their slowdowns.
+    pub slowdown: Percentiles,
+}
+
+/// Queues.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Queue {
+    /// The longest, in bytes on the line.
+    pub max_bytes: u64,
+}
+
+/// PFC.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Pfc {
+    /// Frames sent.
+    pub frames: u64,
+    /// For how long data of ports was paused, all ports together.
+    pub pause_ns: u64,
+}
+
+/// What congestion control did.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Control {
+    /// Decisions of reaction points.
+    pub events: u64,
+    /// Decisions that lowered a rate or a window.
+    pub cuts: u64,
+    /// Data packets that switches marked.
+    pub marks: u64,
+}
+
+impl Percentiles {
+    /// Those of some values; `None` if there are none.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut sorted: Vec<f64> = values.into_iter().collect();
+        sorted.sort_by(f64::total_cmp);
+        let at = |thousandths: usize| sorted.get(sorted.len() * thousandths / 1_000).copied();
+        Some(Self {
+            mean: sorted.iter().sum::<f64>() / sorted.len() as f64,
+            p50: at(500)?,
+            p95: at(950)?,
+            p99: at(990)?,
+            p999: at(999)?,
+        })
+    }
+}
+
+/// What a run cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// Processor time of the event loop, in seconds.
+    pub cpu_seconds: f64,
+    /// Processor time before it, in seconds.
+    pub setup_cpu_seconds: f64,
+    /// The most memory of the process, in bytes.
+    pub peak_rss_bytes: u64,
+}
+
+/// Bounds of the bins of flows by size, in bytes.
+const BINS: [u64; 5] = [0, 10_000, 100_000, 1_000_000, u64::MAX];
+
+impl Summary {
+    /// The summary of a run of a configuration.
+    pub fn of(config: &Config, totals: &Totals, seed: u64, cost: &Cost) -> Self {
+        let slowdowns: Vec<(u64, f64)> = totals
+            .completions
+            .iter()
+            .map(|done| {
+                let ideal = config.ideal(done.flow as usize).max(1);
+                (config.flows[done.flow as usize].bytes, (done.time / 1_000) as f64 / ideal as f64)
+            })
+            .collect();
+        let mut times: Vec<u64> = totals.completions.iter().map(|done| done.time).collect();
+        times.sort_unstable();
+        let micros = |picos: u64| picos as f64 / 1e6;
+        let fct_us = times
+            .first()
+            .zip(times.last())
+            .map(|(&first, &last)| [micros(first), micros(times[times.len() / 2]), micros(last)]);
+        let bins = BINS.windows(2).filter_map(|bounds| {
+            let (from, below) = (bounds[0], bounds[1]);
+            let of_bin =
+                || slowdowns.iter().filter(|(bytes, _)| (from..below).contains(bytes)).map(|&(_, slowdown)| slowdown);
+            let slowdown = Percentiles::of(of_bin())?;
+            Some(Bin { from, below: (below != u64::MAX).then_some(below), flows: of_bin().count() as u64, slowdown })
+        });
+        let mut warnings = config.warnings.clone();
+        let left = config.flows.len() - totals.completions.len();
+        if left > 0 {
+            warnings.push(format!("{left} flows are not complete at the end"));
+        }
+        if totals.cuts == 0 {
+            warnings.push(format!(
+                "congestion control never acted: no decision of {} lowered a rate or a window",
+                config.algorithm
+            ));
+        }
+        if totals.dropped > 0 {
+            warnings.push(format!("{} packets were dropped in classes that PFC keeps free of loss", totals.dropped));
+        }
+        let control = Control { events: totals.decisions, cuts: totals.cuts, marks: totals.marks };
+        Self {
+            schema: 1,
+            algorithm: config.algorithm.to_owned(),
+            seed,
+            inputs: format!("{:016x}", config.inputs),
+            effects: config.effects.names().iter().map(|&name| name.to_owned()).collect(),
+            simulated_seconds: totals.end as f64 / 1e12,
+            flows: Flows { all: config.flows.len() as u64, completed: totals.completions.len() as u64, fct_us },
+            packets: Packets {
+                injected: totals.injected,
+                delivered: totals.delivered,
+                dropped: totals.dropped,
+                in_flight: totals.in_flight,
+            },
+            packet_hops: totals.packet_hops,
+            events: totals.events,
+            cpu_seconds: cost.cpu_seconds,
+            setup_cpu_seconds: cost.setup_cpu_seconds,
+            peak_rss_bytes: cost.peak_rss_bytes,
+            slowdown: Percentiles::of(slowdowns.iter().map(|&(_, slowdown)| slowdown)),
+            bins: bins.collect(),
+            queue: Queue { max_bytes: totals.longest_queue },
+            pfc: Pfc { frames: totals.pfc_frames, pause_ns: totals.paused / 1_000 },
+            cc: [(config.algorithm.to_owned(), control)].into(),
+            warnings,
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Flows { all, completed, fct_us } = &self.flows;
+        for warning in &self.warnings {
+            writeln!(f, "warning: {warning}")?;
+        }
+        writeln!(f, "flows       {completed} of {all} complete")?;
+        if let Some([least, median, most]) = fct_us {
+            writeln!(f, "time        {least:.1} us least, {median:.1} us median, {most:.1} us most")?;
+        }
+        if let Some(all) = &self.slowdown {
+            writeln!(f, "slowdown           flows    mean     p50     p95     p99   p99.9")?;
+            let line = |f: &mut fmt::Formatter<'_>, name: &str, flows: u64, p: &Percentiles| {
+                let Percentiles { mean, p50, p95, p99, p999 } = p;
+                writeln!(f, "  {name:<14} {flows:>7} {mean:>7.3} {p50:>7.3} {p95:>7.3} {p99:>7.3} {p999:>7.3}")
+            };
+            for Bin { from, below, flows, slowdown } in &self.bins {
+                let name = match below {
+                    Some(below) if *from == 0 => format!("below {}", size(*below)),
+                    Some(below) => format!("{} to {}", size(*from), size(*below)),
+                    None => format!("from {}", size(*from)),
+                };
+                line(f, &name, *flows, slowdown)?;
+            }
+            line(f, "all", *completed, all)?;
+        }
+        writeln!(f, "queues      longest {} bytes", self.queue.max_bytes)?;
+        writeln!(
+            f,
+            "PFC         {} frames, {:.1} us of pauses over all ports",
+            self.pfc.frames,
+            self.pfc.pause_ns as f64 / 1e3
+        )?;
+        for (name, Control { events, cuts, marks }) in &self.cc {
+            writeln!(f, "{name:<11} {events} decisions, {cuts} of them cuts; {marks} packets marked")?;
+        }
+        let Packets { injected, delivered, dropped, in_flight } = self.packets;
+        writeln!(
+            f,
+            "packets     {injected} injected: {delivered} delivered, {dropped} dropped, {in_flight} in flight"
+        )?;
+        writeln!(
+            f,
+            "run         {:.6} s simulated, {} packet-hops and {} events in {:.3} CPU s ({:.2} M packet-hops/s), set up in {:.3}, {} MB",
+            self.simulated_seconds,
+            self.packet_hops,
+            self.events,
+            self.cpu_seconds,
+            self.packet_hops as f64 / self.cpu_seconds.max(1e-9) / 1e6,
+            self.setup_cpu_seconds,
+            self.peak_rss_bytes / 1_000_000
+        )?;
+        if !self.effects.is_empty() {
+            writeln!(f, "as in ns-3  {}", self.effects.join(", "))?;
+        }
+        write!(f, "inputs      {}, seed {}", self.inputs, self.seed)
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{} kB", bytes / 1_000),
+        _ => format!("{} MB", bytes / 1_000_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_the_element_at_its_share_of_the_sorted_list() {
+        let p = Percentiles::of((0..1_000).rev().map(f64::from)).unwrap();
+        assert_eq!((p.mean, p.p50, p.p95, p.p99, p.p999), (499.5, 500.0, 950.0, 990.0, 999.0));
+        let p = Percentiles::of([7.0]).unwrap();
+        assert_eq!((p.p50, p.p999), (7.0, 7.0));
+        assert!(Percentiles::of([]).is_none());
+    }
+}

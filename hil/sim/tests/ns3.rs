@@ -1,0 +1,266 @@
+//! Configurations of HPCC's ns-3: small ones that are written here, against times computed by hand, and those of the shared
+//! collection, if it is there, against that simulator's results.
+
+use anyhow::Result;
+use cc_core::IntLayout;
+use hil_algorithms::algorithm;
+use hil_algorithms::settings::{Request, ResolvedSettings};
+use hil_sim::fabric::{Effects, Examples, Network, Scenario, Totals};
+use hil_sim::ns3::{self, Config};
+use hil_sim::summary::Percentiles;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Runs a configuration with the effects that `change` leaves of its own.
+fn run_with(config: &Config, seed: u64, shuffle: Option<u64>, change: impl FnOnce(&mut Effects)) -> Result<Totals> {
+    let algorithm = algorithm(config.algorithm)?;
+    let request = Request { preset: Some(config.preset.into()), sets: config.settings.clone(), ..Request::default() };
+    let settings = ResolvedSettings::by(&*algorithm, &request)?;
+    let mut effects = config.effects;
+    change(&mut effects);
+    let scenario = Scenario {
+        topology: config.topology.clone(),
+        flows: config.flows.clone(),
+        algorithm: &*algorithm,
+        settings: [&settings.rp, &settings.np],
+        stages: &|speed| config.stages(speed),
+        int_layout: IntLayout::Compact,
+        payload: config.payload(),
+        base_rtt: config.base_rtt,
+        end: config.stop_time(),
+        seed,
+        shuffle,
+        effects,
+    };
+    let examples = Examples::new(&scenario)?;
+    let mut network = Network::new(&scenario, &examples)?;
+    while network.advance(1 << 20)? {}
+    network.finish()
+}
+
+fn run(config: &Config, seed: u64) -> Totals {
+    run_with(config, seed, None, |_| {}).unwrap()
+}
+
+/// Files of a star of hosts at 100 Gb/s and 1 us, and flows to host 0 from these hosts with these bytes, all at 2 s.
+fn star(hosts: u32, mode: u32, flows: &[(u32, u64)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let links = (0..hosts).fold(String::new(), |mut text, host| {
+        writeln!(text, "{host} {hosts} 100Gbps 1us 0").unwrap();
+        text
+    });
+    write(&folder, "topology.txt", &format!("{} 1 {hosts}\n{hosts}\n{links}", hosts + 1));
+    let lines = flows.iter().fold(String::new(), |mut text, (from, bytes)| {
+        writeln!(text, "{from} 0 3 100 {bytes} 2.0").unwrap();
+        text
+    });
+    write(&folder, "flow.txt", &format!("{}\n{lines}", flows.len()));
+    let config = format!(
+        "TOPOLOGY_FILE topology.txt\nFLOW_FILE flow.txt\nCC_MODE {mode}\nSIMULATOR_STOP_TIME 2.1\n\
+         ALPHA_RESUME_INTERVAL 1\nRATE_DECREASE_INTERVAL 4\nRP_TIMER 300\nEWMA_GAIN 0.00390625\nFAST_RECOVERY_TIMES 1\n\
+         RATE_AI 40Mb/s\nRATE_HAI 40Mb/s\nMIN_RATE 1000Mb/s\nINT_MULTI 4\nMI_THRESH 0\n\
+         KMAX_MAP 1 100000000000 1600\nKMIN_MAP 1 100000000000 400\nPMAX_MAP 1 100000000000 0.20\n"
+    );
+    write(&folder, "config.txt", &config);
+    folder
+}
+
+fn write(folder: &TempDir, name: &str, text: &str) {
+    fs::write(folder.path().join(name), text).unwrap();
+}
+
+fn read(folder: &TempDir) -> Result<Config> {
+    ns3::read(&folder.path().join("config.txt"))
+}
+
+/// A flow alone takes the time of its packets on the first link, one packet on the second, and an acknowledgement on both, all in
+/// whole nanoseconds, and four delays: a packet of 1,000 bytes is 1,048 on the line and takes 83 ns, an acknowledgement of 60 bytes
+/// 4 ns. A last packet of one byte is 49 on the line and takes 3 ns, so that its acknowledgement waits 1 ns for the one before.
+#[test]
+fn a_flow_alone_takes_the_time_of_its_packets() {
+    for (bytes, time, packets) in [
+        (1, 3 + 3 + 4 + 4 + 4_000, 1),
+        (1_000, 83 + 83 + 4 + 4 + 4_000, 1),
+        (1_001, 83 + 83 + 3 + 1 + 4 + 4 + 4_000, 2),
+        (100_000, 100 * 83 + 83 + 4 + 4 + 4_000, 100),
+    ] {
+        let totals = run(&read(&star(2, 1, &[(1, bytes)])).unwrap(), 1);
+        assert_eq!(
+            totals.completions.iter().map(|done| done.time).collect::<Vec<_>>(),
+            [time * 1_000],
+            "{bytes} bytes"
+        );
+        assert_eq!(
+            (totals.packet_hops, totals.injected, totals.in_flight),
+            (4 * packets, 2 * packets, 0),
+            "{bytes} bytes"
+        );
+    }
+}
+
+/// Each effect that reading a configuration sets changes what it names, and by how much follows from its description.
+#[test]
+fn each_effect_of_the_peer_changes_what_it_names() {
+    let config = read(&star(2, 1, &[(1, 1_000)])).unwrap();
+    let time = |change: fn(&mut Effects)| run_with(&config, 1, None, change).unwrap().completions[0].time;
+    let all = time(|_| {});
+    assert_eq!(all, 4_174_000);
+    // Picoseconds: 83.84 ns and 4.8 ns, twice each.
+    assert_eq!(time(|effects| effects.whole_nanoseconds = false), 4_000_000 + 2 * (83_840 + 4_800));
+    // 24 bytes more for each frame: 1,072 and 84 bytes.
+    assert_eq!(time(|effects| effects.no_framing = false), 4_000_000 + 2 * (85_000 + 6_000));
+    // RoCEv2's headers: 58 bytes of a data packet, 62 of an acknowledgement.
+    assert_eq!(time(|effects| effects.line_headers = None), 4_000_000 + 2 * (84_000 + 4_000));
+}
+
+/// Conservation is checked by the run itself, whose packets are counted by walking the queues.
+#[test]
+fn every_algorithm_completes_an_incast_whatever_the_order_in_which_events_are_added() {
+    let flows: Vec<(u32, u64)> = (1..9).map(|host| (host, 200_001)).collect();
+    for mode in [1, 3, 7] {
+        let config = read(&star(9, mode, &flows)).unwrap();
+        let totals = run(&config, 1);
+        assert_eq!(totals.completions.len(), 8, "mode {mode}");
+        // 201 packets of each flow and their acknowledgements, over two links.
+        assert_eq!(totals.packet_hops, 8 * 201 * 4, "mode {mode}");
+        assert_eq!(totals.dropped, 0);
+        for shuffle in 1..4 {
+            assert!(run_with(&config, 1, Some(shuffle), |_| {}).unwrap() == totals, "mode {mode}, order {shuffle}");
+        }
+        assert!(run(&config, 1) == totals);
+    }
+}
+
+#[test]
+fn an_input_that_is_wrong_is_refused_with_its_place() {
+    let refused = |name: &str, from: &str, to: &str| {
+        let folder = star(3, 1, &[(1, 1_000), (2, 1_000)]);
+        let text = fs::read_to_string(folder.path().join(name)).unwrap();
+        assert!(text.contains(from), "{name} has no {from}");
+        write(&folder, name, &text.replacen(from, to, 1));
+        let error = read(&folder).unwrap_err();
+        format!("{error:#}")
+    };
+    for (name, from, to, shown) in [
+        ("config.txt", "CC_MODE 1", "CC_MODE 8", "3:9"),
+        ("config.txt", "CC_MODE 1", "CC_MODE one", "expected 1, 3 or 7"),
+        ("config.txt", "40Mb/s", "fast", "expected a rate such as 40Mb/s, not `fast`"),
+        ("config.txt", "FLOW_FILE flow.txt", "", "no FLOW_FILE"),
+        ("topology.txt", "100Gbps", "100Gbit", "expected a rate such as 100Gbps, not `100Gbit`"),
+        ("topology.txt", "4 1 3", "4 1 4", "the file ends here"),
+        ("topology.txt", "4 1 3", "4 1 2", "expected the end of the file"),
+        ("topology.txt", "1us 0", "1us 0.1", "expected an error rate: 0 for none"),
+        ("flow.txt", "1 0 3", "9 0 3", "expected two different hosts"),
+        ("flow.txt", "2.0", "never", "expected a start in seconds"),
+        ("flow.txt", "1 0 3", "1 0 8", "expected a priority, 0 to 7, not `8`"),
+    ] {
+        let error = refused(name, from, to);
+        assert!(error.contains(shown) && error.contains(name), "{to}: {error}");
+    }
+}
+
+#[test]
+fn a_key_that_is_unknown_is_named_in_a_warning() {
+    let folder = star(2, 1, &[(1, 1_000)]);
+    let text = fs::read_to_string(folder.path().join("config.txt")).unwrap();
+    write(&folder, "config.txt", &(text + "KMAX_MPA 1 2 3\n"));
+    let warnings = read(&folder).unwrap().warnings;
+    assert!(matches!(&warnings[..], [only] if only.contains("unknown key `KMAX_MPA`")), "{warnings:?}");
+}
+
+/// The shared collection's runs of that simulator. If it is not there, prints that and returns `None`.
+fn shared() -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/peers/ns3");
+    if !path.is_dir() {
+        println!("skipped: {} is not there", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+/// Times of completion in nanoseconds and ideal times, by source and destination, ports and start.
+fn completions(text: &str) -> BTreeMap<String, (f64, f64)> {
+    text.lines()
+        .map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let key = [words[0], words[1], words[2], words[3], words[5]].join(" ");
+            (key, (words[6].parse().unwrap(), words[7].parse().unwrap()))
+        })
+        .collect()
+}
+
+/// Sorted times of completion, and percentiles of the slowdown.
+fn figures(flows: &BTreeMap<String, (f64, f64)>) -> (Vec<f64>, [f64; 3]) {
+    let mut times: Vec<f64> = flows.values().map(|&(time, _)| time).collect();
+    times.sort_by(f64::total_cmp);
+    let Percentiles { p50, p95, p99, .. } = Percentiles::of(flows.values().map(|&(time, ideal)| time / ideal)).unwrap();
+    (times, [p50, p95, p99])
+}
+
+/// Without random marks: packet-hops are equal, as many flows as stated are within 10 %, and so are the percentiles of the
+/// slowdown, and the sorted times of up to 50 flows.
+#[test]
+fn hpcc_and_timely_complete_when_the_peer_does() {
+    let Some(folder) = shared() else { return };
+    for (name, hops, least_near) in [
+        ("incast8/hpcc", 32_000, 0.7),
+        ("incast8/timely", 32_000, 0.95),
+        ("fat320s/hpcc", 929_732, 0.95),
+        ("leafspine64s/hpcc", 4_765_928, 0.95),
+    ] {
+        let folder = folder.join(name);
+        let config = ns3::read(&folder.join("config.txt")).unwrap();
+        let totals = run(&config, 1);
+        assert_eq!(totals.packet_hops, hops, "{name}");
+        let ours = completions(&ns3::write_fct(&config, &totals.completions));
+        let theirs = completions(&fs::read_to_string(folder.join("fct.txt")).unwrap());
+        assert!(
+            ours.iter().map(|(key, flow)| (key, flow.1)).eq(theirs.iter().map(|(key, flow)| (key, flow.1))),
+            "{name}"
+        );
+        let is_near = |ours: f64, theirs: f64| (ours / theirs - 1.0).abs() <= 0.1;
+        let near = ours.values().zip(theirs.values()).filter(|(ours, theirs)| is_near(ours.0, theirs.0)).count();
+        assert!(
+            near as f64 >= least_near * ours.len() as f64,
+            "{name}: {near} of {} flows are within 10 %",
+            ours.len()
+        );
+        let ((our_times, our_slowdowns), (times, slowdowns)) = (figures(&ours), figures(&theirs));
+        assert!(our_slowdowns.iter().zip(&slowdowns).all(|(&ours, &theirs)| is_near(ours, theirs)), "{name}");
+        if times.len() <= 50 {
+            assert!(
+                our_times.iter().zip(&times).all(|(&ours, &theirs)| is_near(ours, theirs)),
+                "{name}: {our_times:?}"
+            );
+        }
+    }
+}
+
+/// DCQCN's marks are random: over five seeds, each percentile of that simulator's one run lies in the range of ours, or within
+/// 10 % of their median. Packet-hops are equal.
+#[test]
+fn dcqcn_completes_about_when_the_peer_does() {
+    let Some(folder) = shared() else { return };
+    for (name, hops) in [("incast8/dcqcn", 32_000), ("incast8/dcqcn_paper", 32_000), ("leafspine64s/dcqcn", 4_765_928)]
+    {
+        let folder = folder.join(name);
+        let config = ns3::read(&folder.join("config.txt")).unwrap();
+        let runs: Vec<[f64; 3]> = (1..6)
+            .map(|seed| {
+                let totals = run(&config, seed);
+                assert_eq!(totals.packet_hops, hops, "{name}");
+                figures(&completions(&ns3::write_fct(&config, &totals.completions))).1
+            })
+            .collect();
+        let theirs = figures(&completions(&fs::read_to_string(folder.join("fct.txt")).unwrap())).1;
+        for (percentile, theirs) in theirs.into_iter().enumerate() {
+            let mut ours: Vec<f64> = runs.iter().map(|run| run[percentile]).collect();
+            ours.sort_by(f64::total_cmp);
+            let in_range = (ours[0]..=ours[4]).contains(&theirs);
+            assert!(in_range || (ours[2] / theirs - 1.0).abs() <= 0.1, "{name}: {ours:?} for {theirs}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! `hil sim`: simulates a network from a configuration of HPCC's ns-3.
+
+use super::Format;
+use anyhow::{Context, Result, ensure};
+use cc_core::IntLayout;
+use hil_algorithms::algorithm;
+use hil_algorithms::settings::{Request, ResolvedSettings};
+use hil_capture::NewFile;
+use hil_sim::fabric::{Examples, Network, Scenario, Totals};
+use hil_sim::ns3::{self, Config};
+use hil_sim::summary::{Cost, Summary};
+use rustix::time::{ClockId, clock_gettime};
+use std::fs;
+use std::io::{IsTerminal, Write, stderr, stdout};
+use std::path::{Path, PathBuf};
+
+/// Arguments of `hil sim`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The configuration: `config.txt` of HPCC's ns-3 or of a fork. Paths in it are relative to its folder.
+    config: PathBuf,
+    /// The folder for the files that the configuration names for completions and PFC frames (`fct.txt`, `pfc.txt`). Without it
+    /// neither is written.
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Chooses marks and first sequence numbers.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Adds events to the event queue in an order that this seed chooses. The results are the same.
+    #[arg(long, value_name = "SEED")]
+    shuffle: Option<u64>,
+    /// Runs a second time, and fails if anything differs.
+    #[arg(long)]
+    twice: bool,
+    /// What to print on standard output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// Runs a configuration, writes its files, and prints the summary.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let begun = cpu_seconds();
+    let config = ns3::read(&args.config)?;
+    let files = args.output.as_ref().map(|folder| config.outputs().map(|name| folder.join(name)));
+    let inputs = config.files();
+    if let Some(folder) = &args.output {
+        fs::create_dir_all(folder).with_context(|| format!("--output {}", folder.display()))?;
+        // There that simulator has written its own results, by the same names.
+        let own = args.config.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        ensure!(
+            fs::canonicalize(folder)? != fs::canonicalize(own)?,
+            "--output {}: is the folder of the configuration, whose {} may be another simulator's: give another folder",
+            folder.display(),
+            config.outputs()[0].display()
+        );
+    }
+    let files = match &files {
+        Some([fct, pfc]) => Some([NewFile::create(fct, &inputs)?, NewFile::create(pfc, &inputs)?]),
+        None => None,
+    };
+    let (totals, cost) = simulate(args, &config, args.shuffle, begun)?;
+    if args.twice {
+        let (again, _) = simulate(args, &config, args.shuffle.map(|seed| seed + 1), cpu_seconds())?;
+        ensure!(again == totals, "a second run differs from the first: a fault of the simulation");
+    }
+    if let Some([mut fct, mut pfc]) = files {
+        fct.write_all(ns3::write_fct(&config, &totals.completions).as_bytes())?;
+        fct.finish()?;
+        pfc.write_all(ns3::write_pfc(&config, &totals.pfc).as_bytes())?;
+        pfc.finish()?;
+    }
+    let summary = Summary::of(&config, &totals, args.seed, &cost);
+    let mut output = stdout().lock();
+    match args.format {
+        Format::Text => writeln!(output, "{summary}"),
+        Format::Json => writeln!(output, "{}", serde_json::to_string_pretty(&summary)?),
+    }
+    .context("cannot write to standard output")
+}
+
+/// Events between two updates of the progress line.
+const EVENTS: u64 = 1 << 18;
+
+fn simulate(args: &Args, config: &Config, shuffle: Option<u64>, begun: f64) -> Result<(Totals, Cost)> {
+    let algorithm = algorithm(config.algorithm)?;
+    let request = Request { preset: Some(config.preset.into()), sets: config.settings.clone(), ..Request::default() };
+    let settings = ResolvedSettings::by(&*algorithm, &request)?;
+    let scenario = Scenario {
+        topology: config.topology.clone(),
+        flows: config.flows.clone(),
+        algorithm: &*algorithm,
+        settings: [&settings.rp, &settings.np],
+        stages: &|speed| config.stages(speed),
+        int_layout: IntLayout::Compact,
+        payload: config.payload(),
+        base_rtt: config.base_rtt,
+        end: config.stop_time(),
+        seed: args.seed,
+        shuffle,
+        effects: config.effects,
+    };
+    let examples = Examples::new(&scenario)?;
+    let mut network = Network::new(&scenario, &examples)?;
+    let set_up = cpu_seconds();
+    let is_terminal = stderr().is_terminal();
+    while network.advance(EVENTS)? {
+        if is_terminal {
+            show_progress(&network, cpu_seconds() - set_up);
+        }
+    }
+    if is_terminal {
+        // Clears the line.
+        let _ = write!(stderr(), "\r\x1b[K");
+    }
+    let cost = Cost {
+        cpu_seconds: cpu_seconds() - set_up,
+        setup_cpu_seconds: set_up - begun,
+        peak_rss_bytes: peak_rss_bytes(),
+    };
+    Ok((network.finish()?, cost))
+}
+
+/// Shows the simulated time, the speed, and the time that is left if the rest of the bytes takes as long as those acknowledged.
+fn show_progress(network: &Network<'_>, cpu_seconds: f64) {
+    let (done, all) = network.progress();
+    let left = cpu_seconds * (all - done) as f64 / done.max(1) as f64;
+    let rate = network.packet_hops() as f64 / cpu_seconds / 1e6;
+    let now = network.now() as f64 / 1e12;
+    let _ = write!(stderr(), "\r{now:.6} s simulated, {rate:.2} M packet-hops/s, {left:.0} s left\x1b[K");
+}
+
+/// Processor time of this process.
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// The most memory that this process has had; zero where the system does not say.
+fn peak_rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kibibytes: u64 = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0);
+    kibibytes * 1_024
+}
