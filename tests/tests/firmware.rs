@@ -130,8 +130,11 @@ fn memory_that_is_not_zero_at_the_start_changes_nothing_c17() {
 /// The syndrome of a positive acknowledgement.
 const ACKED: Syndrome = Syndrome::Ack { credits: Syndrome::NO_CREDITS };
 
-/// The traffic of the counters' test: each kind of frame, and how many of it.
-const ARRIVALS: [(&str, u32, fn(u32) -> Vec<u8>); 10] = [
+/// A kind of frame: its counter, how many of it arrive, and the function that makes the frame of each number.
+type Arrival = (&'static str, u32, fn(u32) -> Vec<u8>);
+
+/// The traffic of the counters' test.
+const ARRIVALS: [Arrival; 10] = [
     ("rx_cnp", 2, |_| frame(opcode::CNP, ACKED)),
     ("rx_ack", 9, |_| frame(opcode::ACKNOWLEDGE, ACKED)),
     ("rx_nack", 4, |_| frame(opcode::ACKNOWLEDGE, Syndrome::Nak(Nak::PsnSequence))),

@@ -1,7 +1,7 @@
 //! The flows that a capture shows, with the queue pairs at both ends as far as they are known.
 //!
 //! A data packet names its destination QP and not its source QP. A real NIC gets its connections from the driver. In a replay
-//! they come from the first reading of the capture, see [`survey`](super::survey), and from connection management messages,
+//! they come from the first reading of the capture, see [`survey`](mod@super::survey), and from connection management messages,
 //! which open and close connections in the course of the capture.
 
 use super::fast::FastMap;
