@@ -658,12 +658,22 @@ impl Dcqcn {
     }
 
     /// Advances alpha to its last tick at or before `until`. If `cuts`, then cuts the rate.
+    #[inline(always)]
+    fn settle(&mut self, p: &Params, alpha_decay: &AlphaDecay, until: Stamp, cuts: bool) {
+        if !alpha_decay.has_ten_bits() {
+            cold_path();
+            self.settle_by_powers(p, alpha_decay, until);
+        }
+        self.settle_ticks(p, alpha_decay, until, cuts);
+    }
+
+    /// [`Dcqcn::settle`] where alpha has ten bits, or no tick is left to pass.
     // Calls no function before it ends, so that the cut costs one call.
     #[inline(never)]
-    fn settle(&mut self, p: &Params, alpha_decay: &AlphaDecay, until: Stamp, cuts: bool) {
+    fn settle_ticks(&mut self, p: &Params, alpha_decay: &AlphaDecay, until: Stamp, cuts: bool) {
         let mut ticks = p.alpha_period.count_in(until.since(self.alpha_at).get());
         let mut alpha = self.alpha & !TICK;
-        if alpha_decay.has_ten_bits() {
+        if ticks != 0 {
             self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
             // The notification counts at its tick; one that lies ahead waits.
             let (mut raised, mut ahead) = (self.alpha & TICK, 0);
@@ -674,11 +684,6 @@ impl Dcqcn {
             ticks = ticks.wrapping_sub(raised);
             alpha = alpha_decay.after(alpha >> TEN_BITS, raised, ticks) << TEN_BITS;
             self.alpha = alpha | ahead;
-        } else {
-            cold_path();
-            if ticks != 0 {
-                return self.settle_by_powers(p, alpha_decay, ticks, until, cuts);
-            }
         }
         if !cuts {
             cold_path();
@@ -690,21 +695,23 @@ impl Dcqcn {
         self.cut_due = until.after(Nanos::new(p.cut_period.length));
     }
 
-    /// [`Dcqcn::settle`] where alpha has more than ten bits and passes `ticks` ticks, at least one.
+    /// Advances an alpha of more than ten bits to its last tick at or before `until`.
     #[cold]
     #[inline(never)]
-    fn settle_by_powers(&mut self, p: &Params, alpha_decay: &AlphaDecay, ticks: u32, until: Stamp, cuts: bool) {
-        let marked = self.alpha & TICK;
-        let raises = marked != 0 && marked <= ticks;
-        // Up to the tick that follows the notification; the others pass in the call below.
-        let passed = if raises { marked } else { ticks };
-        self.alpha_at = self.alpha_at.after(Nanos::new(passed.wrapping_mul(p.alpha_period.length)));
-        let mut alpha = alpha_decay.faded_by_powers(&p.decay, self.alpha & !TICK, passed);
-        if raises {
-            alpha = alpha_decay.raised(alpha);
+    fn settle_by_powers(&mut self, p: &Params, alpha_decay: &AlphaDecay, until: Stamp) {
+        let ticks = p.alpha_period.count_in(until.since(self.alpha_at).get());
+        self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
+        let (mut alpha, mut marked, mut rest) = (self.alpha & !TICK, self.alpha & TICK, ticks);
+        if marked != 0 && marked <= ticks {
+            // Up to the tick that follows the notification.
+            alpha = alpha_decay.raised(alpha_decay.faded_by_powers(&p.decay, alpha, marked));
+            rest = ticks.wrapping_sub(marked);
+            marked = 0;
         }
-        self.alpha = alpha | marked.saturating_sub(passed);
-        self.settle(p, alpha_decay, until, cuts);
+        if rest != 0 {
+            alpha = alpha_decay.faded_by_powers(&p.decay, alpha, rest);
+        }
+        self.alpha = alpha | marked.saturating_sub(ticks);
     }
 
     /// Moves the cut tick, if it is past, to the first after `now`. A tick at which a cut is due is always ahead.
