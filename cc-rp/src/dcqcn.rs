@@ -658,23 +658,13 @@ impl Dcqcn {
     }
 
     /// Advances alpha to its last tick at or before `until`. If `cuts`, then cuts the rate.
-    #[inline(always)]
-    fn settle(&mut self, p: &Params, alpha_decay: &AlphaDecay, until: Stamp, cuts: bool) {
-        if !alpha_decay.has_ten_bits() {
-            cold_path();
-            self.settle_by_powers(p, alpha_decay, until);
-        }
-        self.settle_ticks(p, alpha_decay, until, cuts);
-    }
-
-    /// [`Dcqcn::settle`] where alpha has ten bits, or no tick is left to pass.
     // Calls no function before it ends, so that the cut costs one call.
     #[inline(never)]
-    fn settle_ticks(&mut self, p: &Params, alpha_decay: &AlphaDecay, until: Stamp, cuts: bool) {
+    fn settle(&mut self, p: &Params, alpha_decay: &AlphaDecay, until: Stamp, cuts: bool) {
         let mut ticks = p.alpha_period.count_in(until.since(self.alpha_at).get());
         let mut alpha = self.alpha & !TICK;
-        if ticks != 0 {
-            self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
+        self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
+        if alpha_decay.has_ten_bits() {
             // The notification counts at its tick; one that lies ahead waits.
             let (mut raised, mut ahead) = (self.alpha & TICK, 0);
             if raised > ticks {
@@ -684,6 +674,24 @@ impl Dcqcn {
             ticks = ticks.wrapping_sub(raised);
             alpha = alpha_decay.after(alpha >> TEN_BITS, raised, ticks) << TEN_BITS;
             self.alpha = alpha | ahead;
+        } else {
+            cold_path();
+            let mut marked = self.alpha & TICK;
+            loop {
+                // First up to the tick that follows a notification, then the others.
+                let raises = marked != 0 && marked <= ticks;
+                let passed = if raises { marked } else { ticks };
+                if passed != 0 {
+                    alpha = alpha_decay.faded_by_powers(&p.decay, alpha, passed);
+                }
+                marked = marked.saturating_sub(passed);
+                ticks = ticks.wrapping_sub(passed);
+                if !raises {
+                    break;
+                }
+                alpha = alpha_decay.raised(alpha);
+            }
+            self.alpha = alpha | marked;
         }
         if !cuts {
             cold_path();
@@ -693,25 +701,6 @@ impl Dcqcn {
         self.left &= !CUT;
         self.restart(p, until);
         self.cut_due = until.after(Nanos::new(p.cut_period.length));
-    }
-
-    /// Advances an alpha of more than ten bits to its last tick at or before `until`.
-    #[cold]
-    #[inline(never)]
-    fn settle_by_powers(&mut self, p: &Params, alpha_decay: &AlphaDecay, until: Stamp) {
-        let ticks = p.alpha_period.count_in(until.since(self.alpha_at).get());
-        self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
-        let (mut alpha, mut marked, mut rest) = (self.alpha & !TICK, self.alpha & TICK, ticks);
-        if marked != 0 && marked <= ticks {
-            // Up to the tick that follows the notification.
-            alpha = alpha_decay.raised(alpha_decay.faded_by_powers(&p.decay, alpha, marked));
-            rest = ticks.wrapping_sub(marked);
-            marked = 0;
-        }
-        if rest != 0 {
-            alpha = alpha_decay.faded_by_powers(&p.decay, alpha, rest);
-        }
-        self.alpha = alpha | marked.saturating_sub(ticks);
     }
 
     /// Moves the cut tick, if it is past, to the first after `now`. A tick at which a cut is due is always ahead.
