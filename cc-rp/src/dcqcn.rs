@@ -657,50 +657,63 @@ impl Dcqcn {
         self.alpha |= next;
     }
 
-    /// Advances alpha to its last tick at or before `until`. If `cuts`, then cuts the rate.
-    // Calls no function before it ends, so that the cut costs one call.
+    /// Advances alpha to its last tick at or before `until`. If `cuts`, `until` is [`Dcqcn::cut_due`], and the rate is cut then.
+    // Calls no function before it ends, and keeps few values until then, so that no register is saved.
     #[inline(never)]
     fn settle(&mut self, p: &Params, alpha_decay: &AlphaDecay, until: Stamp, cuts: bool) {
         let mut ticks = p.alpha_period.count_in(until.since(self.alpha_at).get());
-        let mut alpha = self.alpha & !TICK;
         self.alpha_at = self.alpha_at.after(Nanos::new(ticks.wrapping_mul(p.alpha_period.length)));
-        if alpha_decay.has_ten_bits() {
-            // The notification counts at its tick; one that lies ahead waits.
-            let (mut raised, mut ahead) = (self.alpha & TICK, 0);
-            if raised > ticks {
-                cold_path();
-                (raised, ahead) = (0, raised.wrapping_sub(ticks));
-            }
-            ticks = ticks.wrapping_sub(raised);
-            alpha = alpha_decay.after(alpha >> TEN_BITS, raised, ticks) << TEN_BITS;
-            self.alpha = alpha | ahead;
-        } else {
+        if !alpha_decay.has_ten_bits() {
             cold_path();
-            let mut marked = self.alpha & TICK;
-            loop {
-                // First up to the tick that follows a notification, then the others.
-                let raises = marked != 0 && marked <= ticks;
-                let passed = if raises { marked } else { ticks };
-                if passed != 0 {
-                    alpha = alpha_decay.faded_by_powers(&p.decay, alpha, passed);
-                }
-                marked = marked.saturating_sub(passed);
-                ticks = ticks.wrapping_sub(passed);
-                if !raises {
-                    break;
-                }
-                alpha = alpha_decay.raised(alpha);
-            }
-            self.alpha = alpha | marked;
+            return self.settle_by_powers(p, alpha_decay, ticks, cuts);
         }
-        if !cuts {
+        // The notification counts at its tick; one that lies ahead waits.
+        let (mut raised, mut ahead) = (self.alpha & TICK, 0);
+        if raised > ticks {
             cold_path();
-            return;
+            (raised, ahead) = (0, raised.wrapping_sub(ticks));
         }
+        ticks = ticks.wrapping_sub(raised);
+        let alpha = alpha_decay.after(self.alpha >> TEN_BITS, raised, ticks) << TEN_BITS;
+        self.alpha = alpha | ahead;
+        if cuts {
+            self.cut_at_tick(p, alpha);
+        }
+    }
+
+    /// The rest of [`Dcqcn::settle`] where alpha has more than ten bits and passes `ticks` ticks.
+    #[cold]
+    #[inline(never)]
+    fn settle_by_powers(&mut self, p: &Params, alpha_decay: &AlphaDecay, mut ticks: u32, cuts: bool) {
+        let (mut alpha, mut marked) = (self.alpha & !TICK, self.alpha & TICK);
+        loop {
+            // First up to the tick that follows a notification, then the others.
+            let raises = marked != 0 && marked <= ticks;
+            let passed = if raises { marked } else { ticks };
+            if passed != 0 {
+                alpha = alpha_decay.faded_by_powers(&p.decay, alpha, passed);
+            }
+            marked = marked.saturating_sub(passed);
+            ticks = ticks.wrapping_sub(passed);
+            if !raises {
+                break;
+            }
+            alpha = alpha_decay.raised(alpha);
+        }
+        self.alpha = alpha | marked;
+        if cuts {
+            self.cut_at_tick(p, alpha);
+        }
+    }
+
+    /// Cuts the rate by `alpha` at the tick at which a cut is due.
+    #[inline(never)]
+    fn cut_at_tick(&mut self, p: &Params, alpha: u32) {
         self.cut(p, alpha.wrapping_shr(p.alpha_shift));
         self.left &= !CUT;
-        self.restart(p, until);
-        self.cut_due = until.after(Nanos::new(p.cut_period.length));
+        let at = self.cut_due;
+        self.restart(p, at);
+        self.cut_due = at.after(Nanos::new(p.cut_period.length));
     }
 
     /// Moves the cut tick, if it is past, to the first after `now`. A tick at which a cut is due is always ahead.
