@@ -1,7 +1,7 @@
 //! A network of hosts and switches, driven by one event queue. NICs and the congestion points of switches are the library's own
 //! engines; links, queues, transport and applications are simulated.
 //!
-//! Time is integer picoseconds. Events of one time are ordered by what they mean and where they happen: see [`calendar::Class`].
+//! Time is integer picoseconds. Events of one time are ordered by what they mean and where they happen.
 
 pub(crate) mod calendar;
 mod effects;
