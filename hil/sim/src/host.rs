@@ -1,7 +1,7 @@
 //! A host: one port of a NIC, and an application that always has more to send.
 
-use super::packet::{self, DATA, DataLayout, Flow};
-use super::slab::{PacketId, Slab};
+use super::packet::{self, DATA, DataLayout, Flow, InFlight};
+use super::slab::PacketId;
 use super::{Cable, Picos, instant};
 use anyhow::{Result, anyhow, ensure};
 use cc_core::table::Handle;
@@ -54,7 +54,7 @@ pub(crate) struct Fabric<'a> {
     /// The NICs, one for each host.
     pub(crate) nics: &'a mut dyn NicGroup,
     /// The packets in flight.
-    pub(crate) slab: &'a mut Slab,
+    pub(crate) slab: &'a mut InFlight,
     /// The flows.
     pub(crate) flows: &'a [Flow],
     /// The template of each flow's data packets.
@@ -69,7 +69,7 @@ struct Output<'a> {
     limits: &'a mut Vec<Limit>,
     /// CNPs and acknowledgements that the NIC has sent.
     written: &'a mut Vec<PacketId>,
-    slab: &'a mut Slab,
+    slab: &'a mut InFlight,
     flows: &'a [Flow],
     host: usize,
 }
@@ -90,7 +90,7 @@ impl NicOutput for Output<'_> {
         let flow = self.flows.iter().position(is_for).ok_or(NotSent::Unaddressed)?;
         let mut buffer = [0; 512];
         let len = frame.emit::<NoCrc>(&mut buffer).map_err(|_| NotSent::Full)?;
-        self.written.push(self.slab.insert(flow, self.flows[flow].sender, len as u16, &buffer[..len]));
+        self.written.push(self.slab.put(flow, self.flows[flow].sender, len as u16, &buffer[..len]));
         Ok(())
     }
 }
@@ -277,7 +277,7 @@ impl Host {
         let (psn, flow, handle) = (sending.next_psn, sending.flow, sending.handle);
         let layout = fabric.layout;
         let to = fabric.flows[flow].receiver;
-        let packet = fabric.slab.insert(flow, to, layout.wire_len, &fabric.templates[flow]);
+        let packet = fabric.slab.put(flow, to, layout.wire_len, &fabric.templates[flow]);
         layout.fill(fabric.slab.header_mut(packet), &fabric.flows[flow], opcode, psn, instant(now).stamp());
         sending.next_psn = psn.plus(1);
         sending.unacknowledged.push_back((psn, now));
@@ -322,7 +322,7 @@ mod tests {
                 first_psn: Psn::new(0x00ff_ffff),
             };
             let (template, layout) = PacketFormat::of(hpcc.signals(), 1_024).template(&flow).unwrap();
-            let (templates, flows, mut slab) = ([template], [flow], Slab::new(200));
+            let (templates, flows, mut slab) = ([template], [flow], InFlight::new(200));
             let mut fabric = Fabric { nics: &mut *nics, slab: &mut slab, flows: &flows, templates: &templates, layout };
             let mut host = Host::new(0, cable, messages);
             host.open(0, 0, &mut fabric).unwrap();

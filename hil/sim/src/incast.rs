@@ -7,7 +7,6 @@ use super::network::Network;
 use super::packet::{self, Flow, PacketFormat};
 pub use super::run::Summary;
 use super::run::{Event, Run};
-use super::slab::Slab;
 use super::switch::Switch;
 use super::{Cable, Picos, instant};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -132,7 +131,11 @@ impl Incast {
             templates: &templates,
             data: (packet::parse(template, usize::from(layout.wire_len))?, layout),
             datagrams: vec![Vec::new(); flows.len()],
-            slab: Slab::new(template.len().max(if layout.has_shims() { packet::LONGEST_REPLY } else { CNP })),
+            slab: packet::InFlight::new(template.len().max(if layout.has_shims() {
+                packet::LONGEST_REPLY
+            } else {
+                CNP
+            })),
             flows,
             nics,
             hosts,

@@ -1,10 +1,12 @@
 //! Frames of the simulated fabric, as bytes.
 
+use super::slab::{PacketId, Slab};
 use anyhow::{Result, anyhow, bail};
 use cc_core::wire::shim::{self, IntShim, MlccData, Time};
 use cc_core::wire::{self, Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, NoCrc, Parsed, Pfc, Roce};
 use cc_core::wire::{Shims, Tags, cm, opcode};
 use cc_core::{Ecn, IntLayout, Psn, Qpn, Stamp};
+use cc_cp::Verdict;
 use cc_rp::Signals;
 use std::net::Ipv4Addr;
 
@@ -24,6 +26,42 @@ pub(crate) struct Flow {
     pub(crate) receiver_qpn: Qpn,
     /// Sequence number of the first packet.
     pub(crate) first_psn: Psn,
+}
+
+/// What the network of `hil synth` keeps of a packet.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Meta {
+    flow: u32,
+    to: u32,
+    wire_len: u16,
+}
+
+/// The packets in flight of `hil synth`.
+pub(crate) type InFlight = Slab<Meta>;
+
+impl InFlight {
+    /// Puts a packet of a flow to the host `to`, with these header bytes, in a slot. `wire_len` is its length on the wire.
+    ///
+    /// # Panics
+    /// If there are more header bytes than a slot has room for.
+    pub(crate) fn put(&mut self, flow: usize, to: usize, wire_len: u16, header: &[u8]) -> PacketId {
+        self.insert(Meta { flow: flow as u32, to: to as u32, wire_len }, header)
+    }
+
+    /// The packet's flow.
+    pub(crate) fn flow(&self, id: PacketId) -> usize {
+        self.meta(id).flow as usize
+    }
+
+    /// The host to which the packet goes.
+    pub(crate) fn to(&self, id: PacketId) -> usize {
+        self.meta(id).to as usize
+    }
+
+    /// Bytes of the packet's frame on the wire, without preamble, check sequence and gap.
+    pub(crate) fn wire_len(&self, id: PacketId) -> u32 {
+        self.meta(id).wire_len.into()
+    }
 }
 
 /// The shims in the data packets of an algorithm, and how the packets are acknowledged.
@@ -50,9 +88,9 @@ pub(crate) struct DataLayout {
     pub(crate) bth_at: usize,
     time_at: Option<usize>,
     /// The INT shim, to which switches append their records.
-    pub(crate) int_at: Option<usize>,
+    int_at: Option<usize>,
     /// The shim of MLCC's interconnect switch.
-    pub(crate) mlcc_at: Option<usize>,
+    mlcc_at: Option<usize>,
     ack_every_packet: bool,
 }
 
@@ -115,6 +153,27 @@ impl DataLayout {
     /// Whether data packets have shims, which acknowledgements return.
     pub(crate) const fn has_shims(&self) -> bool {
         self.time_at.is_some() || self.int_at.is_some()
+    }
+
+    /// Writes the verdict of a switch's stages on a data packet into its headers. Its ECN bits were `ecn`. Returns those with
+    /// which it leaves.
+    pub(crate) fn write_verdict(&self, header: &mut [u8], verdict: &Verdict, ecn: Ecn) -> Ecn {
+        let leaves_with = verdict.leaves_with(ecn);
+        if leaves_with != ecn {
+            wire::set_ecn(header, leaves_with);
+        }
+        if let (Some(at), Some(hop)) = (self.int_at, &verdict.hop) {
+            shim::push_at(header, at, hop);
+        }
+        if let Some(rewrite) = verdict.rewrite {
+            if let (Some(at), true) = (self.int_at, rewrite.clear_int) {
+                shim::clear_int_at(header, at);
+            }
+            if let (Some(at), Some(data)) = (self.mlcc_at, &rewrite.mlcc) {
+                shim::write_mlcc_at(header, at, data);
+            }
+        }
+        leaves_with
     }
 
     /// Fills in opcode, sequence number and time of sending in a copy of a template.

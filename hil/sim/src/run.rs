@@ -5,7 +5,7 @@ use super::host::{Fabric, Host};
 use super::marking::Pauses;
 use super::network::{Neighbour, Network, Node};
 use super::packet::{self, Control, DataLayout, Flow};
-use super::slab::{PacketId, Slab};
+use super::slab::PacketId;
 use super::switch::{Packets, Sent, Switch};
 use super::{Picos, instant};
 use anyhow::{Context, Result, ensure};
@@ -79,7 +79,7 @@ pub(super) struct Run<'a> {
     pub(super) data: (Roce<'a>, DataLayout),
     /// The payload of each flow's handshake message; at most one per flow is in flight. The payload of data is zeros.
     pub(super) datagrams: Vec<Vec<u8>>,
-    pub(super) slab: Slab,
+    pub(super) slab: packet::InFlight,
     pub(super) nics: Box<dyn NicGroup>,
     pub(super) hosts: Vec<Host>,
     pub(super) switches: Vec<Switch>,
@@ -115,7 +115,7 @@ impl Run<'_> {
             self.datagrams[flow] = roce.payload().to_vec();
             header = &frame[..roce.payload_at()];
         }
-        Ok(self.slab.insert(flow, to, u16::try_from(frame.len())?, header))
+        Ok(self.slab.put(flow, to, u16::try_from(frame.len())?, header))
     }
 
     /// Writes the whole frame of a packet (headers, payload, ICRC) to `self.frame`.

@@ -2,14 +2,14 @@
 
 use super::marking::Stages;
 use super::network::Neighbour;
-use super::packet::{DATA, DataLayout, Flow};
-use super::slab::{PacketId, Slab};
+use super::packet::{DATA, DataLayout, Flow, InFlight};
+use super::slab::PacketId;
 use super::{Cable, Picos, instant};
 use anyhow::Result;
 use cc_core::table::Heap;
-use cc_core::wire::shim::{self, IntShim};
-use cc_core::wire::{self, CnpMarking, NoCrc, Roce};
-use cc_core::{Bytes, CnpBody, Ecn, Hop, Link, Nanos};
+use cc_core::wire::shim::IntShim;
+use cc_core::wire::{CnpMarking, NoCrc, Roce};
+use cc_core::{Bytes, CnpBody, Hop, Link, Nanos};
 use cc_cp::list::StageList;
 use cc_cp::{Emit, Event, Kind, Packet, PeerMessage, Queue, SendPfc, Stage, Verdict};
 use programs::switch_ring::{self, Room};
@@ -59,7 +59,7 @@ impl Port {
     }
 
     /// As [`Port::next_data`], where stages hold flows.
-    fn next_not_held(&mut self, now: Picos, slab: &Slab) -> Result<(PacketId, usize), Option<Picos>> {
+    fn next_not_held(&mut self, now: Picos, slab: &InFlight) -> Result<(PacketId, usize), Option<Picos>> {
         if now < self.paused_until {
             return Err(None);
         }
@@ -90,7 +90,7 @@ pub(super) enum Sent {
 /// The packets of a run, as a switch needs them.
 pub(super) struct Packets<'a> {
     /// The packets in flight.
-    pub(super) slab: &'a mut Slab,
+    pub(super) slab: &'a mut InFlight,
     /// The flows.
     pub(super) flows: &'a [Flow],
     /// A data packet as parsed; all have this layout.
@@ -101,7 +101,7 @@ pub(super) struct Packets<'a> {
 
 /// Receives the frames of the stages.
 struct Output<'a> {
-    slab: &'a mut Slab,
+    slab: &'a mut InFlight,
     ports: &'a [Port],
     sent: &'a mut Vec<Sent>,
     /// The flow of the packet that is passed to the stages, and its sender.
@@ -116,7 +116,7 @@ impl Emit for Output<'_> {
         let cnp = switch_ring::cnp(about, body, hop, CnpMarking::default(), &mut room);
         if let Some(Ok(len)) = cnp.map(|cnp| cnp.emit::<NoCrc>(&mut buffer)) {
             let (flow, sender) = self.cause;
-            self.sent.push(Sent::Cnp(self.slab.insert(flow, sender, len as u16, &buffer[..len])));
+            self.sent.push(Sent::Cnp(self.slab.put(flow, sender, len as u16, &buffer[..len])));
         }
     }
 
@@ -182,7 +182,14 @@ impl Switch {
     }
 
     /// Passes an event to the stages; `cause` is the flow of its packet, and the flow's sender.
-    fn on(&mut self, now: Picos, port: usize, event: &Event<'_>, slab: &mut Slab, cause: (usize, usize)) -> Verdict {
+    fn on(
+        &mut self,
+        now: Picos,
+        port: usize,
+        event: &Event<'_>,
+        slab: &mut InFlight,
+        cause: (usize, usize),
+    ) -> Verdict {
         let Self { congestion, ports, sent, .. } = self;
         congestion.on(instant(now), data_queue(port), event, &mut Output { slab, ports, sent, cause })
     }
@@ -233,7 +240,7 @@ impl Switch {
         &mut self,
         packet: PacketId,
         packets: &mut Packets<'_>,
-        call: impl FnOnce(&mut Self, &Roce<'_>, &mut Slab, (usize, usize)) -> T,
+        call: impl FnOnce(&mut Self, &Roce<'_>, &mut InFlight, (usize, usize)) -> T,
     ) -> T {
         let mut header = std::mem::take(&mut self.header);
         header.clear();
@@ -268,13 +275,13 @@ impl Switch {
         let next = if port.holds.is_empty() { port.next_data(now) } else { port.next_not_held(now, packets.slab) };
         let (packet, ingress) = next.inspect_err(|_| port.busy = false)?;
         let (bytes, queued) = (packets.slab.wire_len(packet), Bytes::new(port.data_bytes));
-        let depart = |switch: &mut Self, roce: &Roce<'_>, slab: &mut Slab, cause| {
+        let depart = |switch: &mut Self, roce: &Roce<'_>, slab: &mut InFlight, cause| {
             let packet = Packet { bytes: Bytes::new(bytes), roce: switch.reads_headers.then_some(roce) };
             let event = Event::Departure { packet, ecn: roce.ecn, queued, port_queued: queued };
             (roce.ecn, switch.on(now, index, &event, slab, cause))
         };
         let (ecn, verdict) = self.copied(packet, packets, depart);
-        write(&verdict, ecn, packets.slab.header_mut(packet), &packets.layout);
+        packets.layout.write_verdict(packets.slab.header_mut(packet), &verdict, ecn);
         let flow = packets.slab.flow(packet);
         let port = &mut self.ports[index];
         port.data_bytes -= bytes;
@@ -292,7 +299,7 @@ impl Switch {
 
     /// Handles a PFC frame from the neighbour at a port: data waits for `time`; zero resumes it. Returns the time at which to
     /// call [`Switch::resume`].
-    pub(super) fn pause(&mut self, now: Picos, port: usize, time: Nanos, slab: &mut Slab) -> Picos {
+    pub(super) fn pause(&mut self, now: Picos, port: usize, time: Nanos, slab: &mut InFlight) -> Picos {
         let paused = &mut self.ports[port];
         paused.paused_until = now + Picos::from(time.get()) * 1_000;
         let (until, queued) = (paused.paused_until, Bytes::new(paused.data_bytes));
@@ -307,12 +314,12 @@ impl Switch {
     }
 
     /// Handles a message of the switch at the other end of the cable at a port.
-    pub(super) fn on_peer(&mut self, now: Picos, port: usize, message: PeerMessage, slab: &mut Slab) {
+    pub(super) fn on_peer(&mut self, now: Picos, port: usize, message: PeerMessage, slab: &mut InFlight) {
         self.on(now, port, &Event::Peer(message), slab, NO_CAUSE);
     }
 
     /// Runs the timer of the stages until nothing is due.
-    pub(super) fn run_timer(&mut self, now: Picos, slab: &mut Slab) {
+    pub(super) fn run_timer(&mut self, now: Picos, slab: &mut InFlight) {
         self.wake = None;
         let Self { congestion, ports, sent, .. } = self;
         while congestion.next_wake() <= instant(now) {
@@ -334,25 +341,6 @@ impl Switch {
 /// The cause of an event without a packet. Stages send CNPs only about a packet of an event, so this is never read.
 const NO_CAUSE: (usize, usize) = (0, 0);
 
-/// Writes the verdict on a packet into its headers. Its ECN bits were `ecn`.
-fn write(verdict: &Verdict, ecn: Ecn, header: &mut [u8], layout: &DataLayout) {
-    let leaves_with = verdict.leaves_with(ecn);
-    if leaves_with != ecn {
-        wire::set_ecn(header, leaves_with);
-    }
-    if let (Some(at), Some(hop)) = (layout.int_at, &verdict.hop) {
-        shim::push_at(header, at, hop);
-    }
-    if let Some(rewrite) = verdict.rewrite {
-        if let (Some(at), true) = (layout.int_at, rewrite.clear_int) {
-            shim::clear_int_at(header, at);
-        }
-        if let (Some(at), Some(data)) = (layout.mlcc_at, &rewrite.mlcc) {
-            shim::write_mlcc_at(header, at, data);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -360,9 +348,9 @@ mod tests {
     /// Of packets of flows 1, 1, 2 and 3, where 1 is held until 50 ps and 2 until 40 ps.
     #[test]
     fn a_held_flow_waits_and_others_overtake_it() {
-        let (mut slab, cable) = (Slab::new(10), Cable { gbps: 100, delay: 0 });
+        let (mut slab, cable) = (InFlight::new(10), Cable { gbps: 100, delay: 0 });
         let mut port = Port::new(cable);
-        port.data = [1, 1, 2, 3].iter().map(|&flow| (slab.insert(flow, 0, 100, &[]), 0)).collect();
+        port.data = [1, 1, 2, 3].iter().map(|&flow| (slab.put(flow, 0, 100, &[]), 0)).collect();
         port.holds = BTreeMap::from([(1, 50), (2, 40)]);
         let next = |port: &mut Port, now| port.next_not_held(now, &slab).map(|(packet, _)| slab.flow(packet));
         assert_eq!(next(&mut port, 10), Ok(3));

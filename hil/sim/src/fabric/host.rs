@@ -1,21 +1,20 @@
 //! Hosts: flows that are sent and received, with windows, pacing and acknowledgements.
 
 use super::calendar::{Class as EventClass, Event};
-use super::slab::{Kind, Meta, PacketId, Slab};
+use super::packets::{InFlight, Kind, Meta, PacketId};
+use super::ready::ReadySet;
 use super::{Completion, FIRST_QPN, Network};
-use crate::packet::{self, Control, DataLayout, Flow};
+use crate::packet::{self, Control, Flow};
 use crate::{Picos, instant};
 use anyhow::{Context, Result, anyhow};
 use cc_core::table::Handle;
 use cc_core::wire::opcode;
-use cc_core::wire::{self, Bth, CnpMarking, NoCrc, Pfc, Response};
+use cc_core::wire::{self, Bth, CnpMarking, NoCrc, Pfc, Response, Roce};
 use cc_core::{Bytes, CnpBodyKind, Ecn, Nanos, Rate};
 use cc_np::NotSent;
 use hil_algorithms::{NicOutput, RxFields};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-
-use super::ready::ReadySet;
 
 /// PFC priority of data.
 pub(super) const PRIORITY: u8 = 3;
@@ -39,8 +38,6 @@ pub(super) struct Host {
     waiting: BinaryHeap<Reverse<(Picos, u32)>>,
     /// The one whose turn it is, by the same number: behind the one that sent last.
     turn: usize,
-    /// PFC: no data leaves before this time.
-    paused_until: Picos,
     /// When it looks for a packet to send, if that is scheduled.
     poll_at: Picos,
     /// When its NIC is called, if that is scheduled.
@@ -63,7 +60,6 @@ impl Host {
             ready: ReadySet::default(),
             waiting: BinaryHeap::new(),
             turn: 0,
-            paused_until: 0,
             poll_at: NEVER,
             wake_at: NEVER,
         }
@@ -90,8 +86,6 @@ pub(super) struct Sender {
     next: u64,
     /// Bytes acknowledged.
     acked: u64,
-    /// Bytes received in order.
-    received: u64,
     rate: Rate,
     window: u32,
     /// No packet leaves before this time: the NIC's order.
@@ -142,7 +136,6 @@ impl Sender {
             size: 0,
             next: 0,
             acked: 0,
-            received: 0,
             rate: Rate::ZERO,
             window: u32::MAX,
             held_until: 0,
@@ -185,7 +178,7 @@ impl Sender {
 /// Where a NIC's decisions and frames go.
 struct Output<'a> {
     now: Picos,
-    slab: &'a mut Slab,
+    slab: &'a mut InFlight,
     senders: &'a mut [Sender],
     slots: &'a [u32],
     /// The flows that a decision was about.
@@ -237,6 +230,11 @@ impl NicOutput for Output<'_> {
 fn gap(bytes: u16, rate: Rate, whole_nanoseconds: bool) -> Picos {
     let picos = u64::from(bytes) * 8_000_000_000_000 / rate.to_bits_per_second().max(1);
     if whole_nanoseconds { picos / 1_000 * 1_000 } else { picos }
+}
+
+/// The packet in `frame`, which most often is laid out as the example is.
+fn parse_like<'a>(example: &Roce<'_>, frame: &'a [u8], wire_len: u16) -> Result<Roce<'a>> {
+    example.like(frame).map_or_else(|| packet::parse(frame, wire_len.into()), Ok)
 }
 
 impl Network<'_> {
@@ -381,10 +379,11 @@ impl Network<'_> {
     fn transmit(&mut self, now: Picos, host: u32) -> Result<()> {
         let at = &mut self.hosts[host as usize];
         let port = at.port;
+        let paused_until = self.ports[port as usize].paused_until[usize::from(PRIORITY)];
         if self.ports[port as usize].free_at <= now {
             if let Some(packet) = at.control.pop_front() {
                 self.begin(now, port, packet);
-            } else if at.paused_until <= now {
+            } else if paused_until <= now {
                 while let Some(&Reverse((due, number))) = at.waiting.peek()
                     && due <= now
                 {
@@ -410,7 +409,7 @@ impl Network<'_> {
         let next = if !at.control.is_empty() {
             free_at
         } else if !at.ready.is_empty() {
-            free_at.max(at.paused_until)
+            free_at.max(paused_until)
         } else {
             while let Some(&Reverse((due, number))) = at.waiting.peek()
                 && self.senders[at.sending[number as usize] as usize].waits_until != due
@@ -418,35 +417,32 @@ impl Network<'_> {
                 at.waiting.pop();
             }
             let Some(&Reverse((due, _))) = at.waiting.peek() else { return Ok(()) };
-            due.max(free_at).max(at.paused_until)
+            due.max(free_at).max(paused_until)
         };
-        let next = next.max(now);
-        if next < at.poll_at {
-            at.poll_at = next;
-            self.calendar.add(Event::new(next, EventClass::Poll, host));
-        }
+        self.schedule_poll(next.max(now), host);
         Ok(())
+    }
+
+    /// Makes a host look for a packet to send at this time, or before.
+    fn schedule_poll(&mut self, at: Picos, host: u32) {
+        let poll_at = &mut self.hosts[host as usize].poll_at;
+        if at < *poll_at {
+            *poll_at = at;
+            self.calendar.add(Event::new(at, EventClass::Poll, host));
+        }
     }
 
     /// A PFC frame with these quanta for a class has arrived; zero resumes it.
     pub(super) fn pause_host(&mut self, now: Picos, host: u32, class: u8, quanta: u16) {
-        let at = &mut self.hosts[host as usize];
+        let at = &self.hosts[host as usize];
         let port = &mut self.ports[at.port as usize];
         let time = port.quantum().pause(quanta);
         let (over, longer) = port.pause(class, now, time);
         self.totals.paused += longer;
-        if class == PRIORITY {
-            at.paused_until = over;
-        }
         let mut times = [0; 8];
         times[usize::from(class)] = quanta;
         self.groups[at.group].pause(at.nic, instant(now), &Pfc::new(1 << class, times));
-        let at = &mut self.hosts[host as usize];
-        let next = at.paused_until.max(now);
-        if next < at.poll_at {
-            at.poll_at = next;
-            self.calendar.add(Event::new(next, EventClass::Poll, host));
-        }
+        self.schedule_poll(over, host);
     }
 
     /// Makes a flow's next data packet.
@@ -463,31 +459,16 @@ impl Network<'_> {
             (false, true) => opcode::SEND_LAST,
             (false, false) => opcode::SEND_MIDDLE,
         };
-        let headers = self.effects.line_headers.map(|headers| headers.data + payload as u16);
-        let packet = if payload == self.payload {
-            let wire_len = layout.wire_len;
-            let meta = Meta {
-                flow,
-                kind: Kind::Data,
-                wire_len,
-                line_bytes: headers.unwrap_or(wire_len),
-                class: PRIORITY,
-                ..Meta::default()
-            };
-            self.slab.insert(meta, &sender.template)
+        let last;
+        let (template, wire_len) = if payload == self.payload {
+            (&sender.template, layout.wire_len)
         } else {
-            let (template, DataLayout { wire_len, .. }) = self.format.with_payload(payload).template(&ends)?;
-            let meta = Meta {
-                flow,
-                kind: Kind::Data,
-                wire_len,
-                line_bytes: headers.unwrap_or(wire_len),
-                class: PRIORITY,
-                ..Meta::default()
-            };
-            self.slab.insert(meta, &template)
+            last = self.format.with_payload(payload).template(&ends)?;
+            (&last.0, last.1.wire_len)
         };
-        let line_bytes = self.slab.meta(packet).line_bytes;
+        let line_bytes = self.effects.line_headers.map_or(wire_len, |headers| headers.data + payload as u16);
+        let meta = Meta { flow, kind: Kind::Data, wire_len, line_bytes, class: PRIORITY, ..Meta::default() };
+        let packet = self.slab.insert(meta, template);
         self.totals.injected += 1;
         layout.fill(self.slab.header_mut(packet), &ends, opcode, psn, instant(now).stamp());
         sender.next += u64::from(payload);
@@ -524,32 +505,28 @@ impl Network<'_> {
             Kind::Data => self.on_data(now, host, flow, &frame, wire_len)?,
             Kind::Ack => self.on_ack(now, host, flow, &frame, wire_len)?,
             Kind::Cnp => {
-                let roce = packet::parse(&frame, wire_len.into())?;
-                let fields = RxFields::at(instant(now));
-                self.with_nic(now, host, None, |nics, nic, output| {
-                    nics.received(nic, instant(now), &roce, &fields, output);
-                });
+                self.deliver(now, host, &packet::parse(&frame, wire_len.into())?, &RxFields::at(instant(now)));
             }
         }
         self.frame = frame;
         self.transmit(now, host)
     }
 
+    /// The NIC of a host handles a packet.
+    fn deliver(&mut self, now: Picos, host: u32, roce: &Roce<'_>, fields: &RxFields) {
+        self.with_nic(now, host, None, |nics, nic, output| {
+            nics.received(nic, instant(now), roce, fields, output);
+        });
+    }
+
     /// Data of a flow has arrived at its receiver.
     fn on_data(&mut self, now: Picos, host: u32, flow: u32, frame: &[u8], wire_len: u16) -> Result<()> {
         let ends = self.flows[flow as usize];
-        let sender = &mut self.senders[flow as usize];
-        sender.received = (sender.received + u64::from(self.payload)).min(sender.size);
         if self.acknowledges || !self.effects.echo {
-            let roce = match self.data.0.like(frame) {
-                Some(roce) => roce,
-                None => packet::parse(frame, wire_len.into())?,
-            };
+            let roce = parse_like(&self.data.0, frame, wire_len)?;
             let msn = self.acknowledges.then_some(0);
             let fields = RxFields { msn, remote: Some(ends.sender_qpn), ..RxFields::at(instant(now)) };
-            self.with_nic(now, host, None, |nics, nic, output| {
-                nics.received(nic, instant(now), &roce, &fields, output);
-            });
+            self.deliver(now, host, &roce, &fields);
         }
         if !self.acknowledges {
             let psn = wire::bth(frame, self.data.1.bth_at).context("a frame of ours ends early")?.psn;
@@ -584,23 +561,14 @@ impl Network<'_> {
             let rtt = sent.filter(|_| measured).map(|sent| Nanos::new(((now - sent) / 1_000) as u32));
             let fields =
                 RxFields { acked: Bytes::new(self.counting.of(newly) as u32), rtt, ..RxFields::at(instant(now)) };
-            let roce = match self.ack.like(frame) {
-                Some(roce) => roce,
-                None => packet::parse(frame, wire_len.into())?,
-            };
-            self.with_nic(now, host, None, |nics, nic, output| {
-                nics.received(nic, instant(now), &roce, &fields, output);
-            });
+            let roce = parse_like(&self.ack, frame, wire_len)?;
+            self.deliver(now, host, &roce, &fields);
         } else if self.effects.echo && bth.becn {
             let cause = self.data.0;
             let cnp = Response::cnp(&cause, ends.sender_qpn, CnpBodyKind::Standard, CnpMarking::default());
             let mut buffer = [0; 128];
             let len = cnp.emit::<NoCrc>(&mut buffer).map_err(|error| anyhow!("cannot build a CNP: {error:?}"))?;
-            let roce = packet::parse(&buffer[..len], len)?;
-            let fields = RxFields::at(instant(now));
-            self.with_nic(now, host, None, |nics, nic, output| {
-                nics.received(nic, instant(now), &roce, &fields, output);
-            });
+            self.deliver(now, host, &packet::parse(&buffer[..len], len)?, &RxFields::at(instant(now)));
         }
         if is_done {
             let start = self.specs[flow as usize].start;
@@ -611,7 +579,7 @@ impl Network<'_> {
                 slots[usize::from(handle.index())] = u32::MAX;
                 self.groups[*group].close(*nic, handle);
             }
-            sender.template = Vec::new();
+            (sender.template, sender.ack_template) = (Vec::new(), Vec::new());
         } else {
             self.settle(now, flow);
         }

@@ -6,10 +6,10 @@
 pub(crate) mod calendar;
 mod effects;
 mod host;
+pub(crate) mod packets;
 mod port;
 mod ready;
 mod routes;
-pub(crate) mod slab;
 mod switch;
 mod topology;
 
@@ -29,9 +29,9 @@ use hil_algorithms::settings::SettingsTable;
 use hil_algorithms::{Algorithm, NicGroup};
 use hil_cores::random::SplitMix;
 use host::{Counting, Host, Sender};
+use packets::{InFlight, PacketId};
 use port::{FRAMING, Port};
 use routes::Routes;
-use slab::Slab;
 use switch::Switch;
 
 /// A flow to be simulated.
@@ -108,13 +108,13 @@ pub struct Totals {
     pub events: u64,
     /// Frames that began to leave a port.
     pub packet_hops: u64,
-    /// Packets made by hosts and switches, PFC frames not counted.
+    /// InFlight made by hosts and switches, PFC frames not counted.
     pub injected: u64,
-    /// Packets that arrived at their host.
+    /// InFlight that arrived at their host.
     pub delivered: u64,
-    /// Packets that a switch dropped.
+    /// InFlight that a switch dropped.
     pub dropped: u64,
-    /// Packets that are queued or on a link at the end.
+    /// InFlight that are queued or on a link at the end.
     pub in_flight: u64,
     /// The longest queue of a switch port, in bytes on the line, acknowledgements in the same queue included.
     pub longest_queue: u64,
@@ -137,10 +137,8 @@ pub struct Totals {
 /// A network that runs.
 pub struct Network<'a> {
     calendar: Calendar,
-    slab: Slab,
+    slab: InFlight,
     ports: Vec<Port>,
-    /// Where the ports of each node begin.
-    first_ports: Vec<u32>,
     /// Of each node.
     places: Vec<Place>,
     hosts: Vec<Host>,
@@ -238,9 +236,8 @@ impl<'a> Network<'a> {
         let ack = packet::parse(&examples.acks[0], examples.acks[0].len())?;
         let mut network = Self {
             calendar: Calendar::new(scenario.shuffle),
-            slab: Slab::new(examples.data.len().max(packet::LONGEST_REPLY)),
+            slab: InFlight::new(examples.data.len().max(packet::LONGEST_REPLY)),
             ports,
-            first_ports: first_ports.clone(),
             places: Vec::new(),
             hosts: Vec::new(),
             switches: Vec::new(),
@@ -387,7 +384,7 @@ impl<'a> Network<'a> {
     /// The totals. What is in flight is counted by walking all queues and links.
     ///
     /// # Errors
-    /// Packets were lost or made from nothing: a fault of the simulation.
+    /// InFlight were lost or made from nothing: a fault of the simulation.
     pub fn finish(mut self) -> Result<Totals> {
         self.totals.end = self.now;
         self.totals.packet_hops = self.packet_hops();
@@ -421,7 +418,7 @@ impl<'a> Network<'a> {
     }
 
     /// A port begins to send a packet.
-    fn begin(&mut self, now: Picos, port: u32, packet: slab::PacketId) {
+    fn begin(&mut self, now: Picos, port: u32, packet: PacketId) {
         let Port { peer, .. } = self.ports[port as usize];
         self.slab.meta_mut(packet).hops += 1;
         if let Some(arrives) = self.ports[port as usize].begin(now, packet, &mut self.slab) {

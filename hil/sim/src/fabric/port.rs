@@ -1,6 +1,6 @@
 //! A port: its queues, and the link that leaves it.
 
-use super::slab::{Fifo, PacketId, Slab};
+use super::packets::{Fifo, InFlight, PacketId};
 use super::switch::Notice;
 use crate::Picos;
 use cc_core::wire::pfc::Quantum;
@@ -26,7 +26,7 @@ pub(super) struct Port {
     framing: u32,
     /// Times are whole nanoseconds, rounded down.
     whole_nanoseconds: bool,
-    /// Packets on their way.
+    /// InFlight on their way.
     lane: Fifo,
     /// When the last bit of the packet that leaves has left.
     pub(super) free_at: Picos,
@@ -50,8 +50,6 @@ pub(super) struct Port {
     pub(super) notices: VecDeque<(Picos, Notice)>,
     /// Frames that have begun to leave.
     pub(super) sent: u64,
-    /// For how long the link was busy.
-    pub(super) busy: Picos,
 }
 
 /// Traffic classes of data.
@@ -93,7 +91,6 @@ impl Port {
             holds: BTreeMap::new(),
             notices: VecDeque::new(),
             sent: 0,
-            busy: 0,
         }
     }
 
@@ -119,10 +116,8 @@ impl Port {
     }
 
     /// Begins to send a packet. Returns when it arrives, if no packet is on its way before it.
-    pub(super) fn begin(&mut self, now: Picos, id: PacketId, slab: &mut Slab) -> Option<Picos> {
-        let time = self.serialisation(slab.meta(id).line_bytes);
-        self.free_at = now + time;
-        self.busy += time;
+    pub(super) fn begin(&mut self, now: Picos, id: PacketId, slab: &mut InFlight) -> Option<Picos> {
+        self.free_at = now + self.serialisation(slab.meta(id).line_bytes);
         self.sent += 1;
         let arrives = self.free_at + self.delay;
         slab.meta_mut(id).arrives = arrives;
@@ -132,13 +127,13 @@ impl Port {
     }
 
     /// Takes the packet that arrives at the other end, and when the next one does, if one is on its way.
-    pub(super) fn arrive(&mut self, slab: &Slab) -> Option<(PacketId, Option<Picos>)> {
+    pub(super) fn arrive(&mut self, slab: &InFlight) -> Option<(PacketId, Option<Picos>)> {
         let id = self.lane.pop(slab)?;
         Some((id, self.lane.first().map(|next| slab.meta(next).arrives)))
     }
 
     /// Puts a packet in the queue of a class, or of control packets. Returns the bytes that wait there with it.
-    pub(super) fn push(&mut self, slab: &mut Slab, id: PacketId, class: Option<u8>) -> u32 {
+    pub(super) fn push(&mut self, slab: &mut InFlight, id: PacketId, class: Option<u8>) -> u32 {
         let queue = match class {
             Some(class) => {
                 self.occupied |= 1 << class;
@@ -165,7 +160,7 @@ impl Port {
     ///
     /// # Errors
     /// None may leave. If that changes by itself and no event for it is in the queue, the error has the time.
-    pub(super) fn next(&mut self, now: Picos, slab: &mut Slab) -> Result<PacketId, Option<Picos>> {
+    pub(super) fn next(&mut self, now: Picos, slab: &mut InFlight) -> Result<PacketId, Option<Picos>> {
         if let Some(id) = self.control.packets.pop(slab) {
             self.control.bytes -= u32::from(slab.meta(id).line_bytes);
             return Ok(id);
@@ -219,8 +214,8 @@ impl Port {
         (over, over.saturating_sub(before.max(now)))
     }
 
-    /// Packets that wait here or are on the link.
-    pub(super) fn packets(&self, slab: &Slab) -> usize {
+    /// InFlight that wait here or are on the link.
+    pub(super) fn packets(&self, slab: &InFlight) -> usize {
         let queues = self.data.iter().chain([&self.control]).map(|queue| queue.packets);
         queues.chain([self.lane]).map(|fifo| fifo.len(slab)).sum()
     }

@@ -96,6 +96,11 @@ impl Routes {
         Ok(routes)
     }
 
+    /// The first port of a node, counted over all nodes.
+    pub(crate) fn first_port(&self, node: u32) -> u32 {
+        self.first_ports[node as usize]
+    }
+
     /// The nodes at the other ends of a node's ports.
     fn peers_of(&self, node: u32) -> &[u32] {
         &self.peers[self.first_ports[node as usize] as usize..self.first_ports[node as usize + 1] as usize]

@@ -1,15 +1,14 @@
 //! A switch: queues at its ports, and the library's congestion points.
 
 use super::calendar::{Class as EventClass, Event as Scheduled};
+use super::packets::{InFlight, Kind, Meta, PacketId};
 use super::port::Port;
-use super::slab::{Kind, Meta, PacketId, Slab};
 use super::{Network, PfcRecord, Picos, Place};
 use crate::instant;
 use crate::marking::Stages;
-use crate::packet::DataLayout;
 use anyhow::Result;
 use cc_core::table::Heap;
-use cc_core::wire::shim::{self, IntShim};
+use cc_core::wire::shim::IntShim;
 use cc_core::wire::{self, CnpMarking, NoCrc, RateFrame, Roce, pfc};
 use cc_core::{Bytes, CnpBody, Ecn, Hop, Link, Nanos, Rate};
 use cc_cp::list::StageList;
@@ -58,7 +57,7 @@ const NO_FLOW: u32 = u32::MAX;
 
 /// Where stages send their frames.
 struct Output<'a> {
-    slab: &'a mut Slab,
+    slab: &'a mut InFlight,
     /// The ports of the switch.
     ports: &'a [Port],
     sent: &'a mut Vec<Sent>,
@@ -279,8 +278,8 @@ impl Network<'_> {
                 let event = Event::Departure { packet: Packet::of(bytes), ecn, queued, port_queued };
                 (ecn, self.stage(now, switch, egress, class, flow, &event))
             };
-            self.totals.marks += u64::from(ecn != Ecn::Ce && verdict.leaves_with(ecn) == Ecn::Ce);
-            write(&verdict, ecn, self.slab.header_mut(packet), &self.data.1);
+            let leaves_with = self.data.1.write_verdict(self.slab.header_mut(packet), &verdict, ecn);
+            self.totals.marks += u64::from(ecn != Ecn::Ce && leaves_with == Ecn::Ce);
             self.ports[egress as usize].hold(flow, now, verdict.hold);
         }
         let arrived = self.ports[ingress as usize].arrived[usize::from(class)];
@@ -352,7 +351,7 @@ impl Network<'_> {
             let Some((_, notice)) = self.ports[port as usize].notices.remove(place) else { return };
             let node = self.ports[port as usize].node;
             if let Notice::Pfc(_, quanta) = notice {
-                let number = port - self.first_ports[node as usize] + 1;
+                let number = port - self.routes.first_port(node) + 1;
                 self.totals.pfc.push(PfcRecord { at: now, node, port: number, pauses: quanta > 0 });
             }
             match (notice, self.places[node as usize]) {
@@ -392,24 +391,5 @@ impl Network<'_> {
             congestion.wake(instant(now), &mut output);
         }
         self.send_emitted(now, switch);
-    }
-}
-
-/// Writes the verdict on a packet into its headers. Its ECN bits were `ecn`.
-fn write(verdict: &Verdict, ecn: Ecn, header: &mut [u8], layout: &DataLayout) {
-    let leaves_with = verdict.leaves_with(ecn);
-    if leaves_with != ecn {
-        wire::set_ecn(header, leaves_with);
-    }
-    if let (Some(at), Some(hop)) = (layout.int_at, &verdict.hop) {
-        shim::push_at(header, at, hop);
-    }
-    if let Some(rewrite) = verdict.rewrite {
-        if let (Some(at), true) = (layout.int_at, rewrite.clear_int) {
-            shim::clear_int_at(header, at);
-        }
-        if let (Some(at), Some(data)) = (layout.mlcc_at, &rewrite.mlcc) {
-            shim::write_mlcc_at(header, at, data);
-        }
     }
 }
