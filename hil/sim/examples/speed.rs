@@ -54,7 +54,7 @@ fn run(Case { name, algorithm: algorithm_name, topology, flows }: Case) -> Resul
     let begun = Instant::now();
     let algorithm = algorithm(algorithm_name)?;
     let [(_, rp), (_, np)] = algorithm.presets(Some("hpcc_sim"))?;
-    let flows = (0..)
+    let flows: Vec<_> = (0..)
         .zip(flows)
         .map(|(number, (source, destination, bytes))| {
             let tuple = FlowTuple { source, destination, ports: 10_000 | number << 16 };
@@ -67,11 +67,11 @@ fn run(Case { name, algorithm: algorithm_name, topology, flows }: Case) -> Resul
     };
     let data = if algorithm_name == "hpcc" { 90 } else { 48 };
     let scenario = Scenario {
-        topology,
-        flows,
+        topology: &topology,
+        flows: &flows,
         algorithm: &*algorithm,
         settings: [&rp, &np],
-        stages: &stages,
+        stages: Box::new(stages),
         int_layout: IntLayout::Compact,
         payload: 1_000,
         base_rtt: Nanos::new(13_000),

@@ -2,9 +2,7 @@
 //! collection, if it is there, against that simulator's results.
 
 use anyhow::Result;
-use cc_core::IntLayout;
 use hil_algorithms::algorithm;
-use hil_algorithms::settings::{Request, ResolvedSettings};
 use hil_sim::fabric::{Effects, Examples, Network, Scenario, Totals};
 use hil_sim::ns3::{self, Config};
 use hil_sim::summary::Percentiles;
@@ -17,24 +15,9 @@ use tempfile::TempDir;
 /// Runs a configuration with the effects that `change` leaves of its own.
 fn run_with(config: &Config, seed: u64, shuffle: Option<u64>, change: impl FnOnce(&mut Effects)) -> Result<Totals> {
     let algorithm = algorithm(config.algorithm)?;
-    let request = Request { preset: Some(config.preset.into()), sets: config.settings.clone(), ..Request::default() };
-    let settings = ResolvedSettings::by(&*algorithm, &request)?;
-    let mut effects = config.effects;
-    change(&mut effects);
-    let scenario = Scenario {
-        topology: config.topology.clone(),
-        flows: config.flows.clone(),
-        algorithm: &*algorithm,
-        settings: [&settings.rp, &settings.np],
-        stages: &|speed| config.stages(speed),
-        int_layout: IntLayout::Compact,
-        payload: config.payload(),
-        base_rtt: config.base_rtt,
-        end: config.stop_time(),
-        seed,
-        shuffle,
-        effects,
-    };
+    let settings = config.resolved_settings(&*algorithm)?;
+    let mut scenario = Scenario { seed, shuffle, ..config.scenario(&*algorithm, &settings) };
+    change(&mut scenario.effects);
     let examples = Examples::new(&scenario)?;
     let mut network = Network::new(&scenario, &examples)?;
     while network.advance(1 << 20)? {}

@@ -2,9 +2,7 @@
 
 use super::Format;
 use anyhow::{Context, Result, ensure};
-use cc_core::IntLayout;
 use hil_algorithms::algorithm;
-use hil_algorithms::settings::{Request, ResolvedSettings};
 use hil_capture::NewFile;
 use hil_sim::fabric::{Examples, Network, Scenario, Totals};
 use hil_sim::ns3::{self, Config};
@@ -83,22 +81,8 @@ const EVENTS: u64 = 1 << 18;
 
 fn simulate(args: &Args, config: &Config, shuffle: Option<u64>, begun: f64) -> Result<(Totals, Cost)> {
     let algorithm = algorithm(config.algorithm)?;
-    let request = Request { preset: Some(config.preset.into()), sets: config.settings.clone(), ..Request::default() };
-    let settings = ResolvedSettings::by(&*algorithm, &request)?;
-    let scenario = Scenario {
-        topology: config.topology.clone(),
-        flows: config.flows.clone(),
-        algorithm: &*algorithm,
-        settings: [&settings.rp, &settings.np],
-        stages: &|speed| config.stages(speed),
-        int_layout: IntLayout::Compact,
-        payload: config.payload(),
-        base_rtt: config.base_rtt,
-        end: config.stop_time(),
-        seed: args.seed,
-        shuffle,
-        effects: config.effects,
-    };
+    let settings = config.resolved_settings(&*algorithm)?;
+    let scenario = Scenario { seed: args.seed, shuffle, ..config.scenario(&*algorithm, &settings) };
     let examples = Examples::new(&scenario)?;
     let mut network = Network::new(&scenario, &examples)?;
     let set_up = cpu_seconds();

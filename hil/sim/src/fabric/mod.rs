@@ -52,15 +52,15 @@ pub struct FlowSpec {
 /// What to simulate.
 pub struct Scenario<'a> {
     /// Nodes and links.
-    pub topology: Topology,
+    pub topology: &'a Topology,
     /// The flows, in the order in which they begin.
-    pub flows: Vec<FlowSpec>,
+    pub flows: &'a [FlowSpec],
     /// What hosts run.
     pub algorithm: &'a dyn Algorithm,
     /// The settings of its two machines.
     pub settings: [&'a SettingsTable; 2],
     /// The stages of each switch port that leads to a link of this speed, in bits per second.
-    pub stages: &'a dyn Fn(u64) -> Result<Stages>,
+    pub stages: Box<dyn Fn(u64) -> Result<Stages> + 'a>,
     /// The layout of the telemetry that switches write, which must be that of their stage.
     pub int_layout: IntLayout,
     /// Bytes of payload of a data packet.
@@ -220,7 +220,7 @@ impl<'a> Network<'a> {
         let format = PacketFormat::of(signals, *payload).with_int(scenario.int_layout);
         let mut random = SplitMix::new(scenario.seed);
         let flows: Vec<Flow> = (0u32..)
-            .zip(&scenario.flows)
+            .zip(scenario.flows)
             .map(|(number, spec)| Flow {
                 sender: spec.source as usize,
                 receiver: spec.destination as usize,
@@ -243,7 +243,7 @@ impl<'a> Network<'a> {
             switches: Vec::new(),
             routes,
             groups: Vec::new(),
-            specs: scenario.flows.clone(),
+            specs: scenario.flows.to_vec(),
             senders: (0..flows.len()).map(|_| Sender::idle()).collect(),
             flows,
             data: (packet::parse(&examples.data, layout.wire_len.into())?, layout),
@@ -268,7 +268,7 @@ impl<'a> Network<'a> {
         if network.acknowledges {
             network.ack = packet::parse(&examples.acks[1], examples.acks[1].len())?;
         }
-        for (number, spec) in (0u32..).zip(&scenario.flows) {
+        for (number, spec) in (0u32..).zip(scenario.flows) {
             for node in [spec.source, spec.destination] {
                 let is_host = matches!(network.places.get(node as usize), Some(Place::Host(_)));
                 ensure!(is_host, "flow {number}: node {node} is not a host");
@@ -282,7 +282,7 @@ impl<'a> Network<'a> {
     fn set_up_nodes(&mut self, scenario: &Scenario<'_>, first_ports: &[u32], line_bytes: u16) -> Result<()> {
         let mut sent = vec![0; scenario.topology.nodes.len()];
         let mut received = sent.clone();
-        for spec in &scenario.flows {
+        for spec in scenario.flows {
             *sent.get_mut(spec.source as usize).context("a flow from a node that does not exist")? += 1;
             *received.get_mut(spec.destination as usize).context("a flow to a node that does not exist")? += 1;
         }
@@ -325,7 +325,7 @@ impl<'a> Network<'a> {
                         &speeds,
                         packets,
                         1 << host::PRIORITY,
-                        scenario.stages,
+                        &scenario.stages,
                         seed,
                     )?);
                 }

@@ -2,11 +2,13 @@
 
 use super::flow::FlowLine;
 use super::{flow, topology, units};
-use crate::fabric::{Effects, FlowSpec, Kind, LineHeaders, Topology};
+use crate::fabric::{Effects, FlowSpec, Kind, LineHeaders, Scenario, Topology};
 use crate::source::{EMPTY_HASH, Source, Word, Words};
 use crate::{Picos, marking::Stages};
 use anyhow::{Context, Result, bail};
-use cc_core::Nanos;
+use cc_core::{IntLayout, Nanos};
+use hil_algorithms::Algorithm;
+use hil_algorithms::settings::{Request, ResolvedSettings};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
@@ -24,19 +26,19 @@ pub struct Config {
     /// The algorithm's name in this library.
     pub algorithm: &'static str,
     /// The preset of its settings.
-    pub preset: &'static str,
+    preset: &'static str,
     /// The settings that differ from the preset, as `name=value`.
-    pub settings: Vec<String>,
+    settings: Vec<String>,
     /// What that simulator does otherwise.
     pub effects: Effects,
     /// A hash of this file, the topology and the flows.
     pub inputs: u64,
     /// What the user should know: a line for each key that is unknown, or has no effect here.
     pub warnings: Vec<String>,
-    /// The largest base round-trip time of two hosts, in nanoseconds.
-    pub base_rtt: Nanos,
-    /// Base round-trip time of each flow, in nanoseconds, and the rate of its slowest link in bits per second.
-    pairs: Vec<(u64, u64)>,
+    /// The longest base round-trip time of two hosts.
+    base_rtt: Nanos,
+    /// The path of each flow.
+    paths: Vec<Route>,
 }
 
 /// The values of the keys that are used.
@@ -234,8 +236,8 @@ pub fn read(path: &Path) -> Result<Config> {
         descending_paths: true,
     };
     let inputs = [&source, &topology_source, &flow_source].iter().fold(EMPTY_HASH, |hash, source| source.hash(hash));
-    let pairs = pairs(&topology, &flows, keys.payload)?;
-    let base_rtt = largest_rtt(&topology, keys.payload).context("no two hosts are connected")?;
+    let (longest, paths) = paths(&topology, &flows, keys.payload)?;
+    let base_rtt = longest.context("no two hosts are connected")?;
     let base_rtt = Nanos::new(u32::try_from(base_rtt).context("the links are too long")?);
     let read = [path.to_owned(), topology_file, flow_file];
     Ok(Config {
@@ -251,7 +253,7 @@ pub fn read(path: &Path) -> Result<Config> {
         inputs,
         warnings,
         base_rtt,
-        pairs,
+        paths,
     })
 }
 
@@ -296,14 +298,31 @@ fn timely(keys: &Keys) -> Vec<String> {
 }
 
 impl Config {
-    /// Bytes of payload of a packet.
-    pub const fn payload(&self) -> u32 {
-        self.keys.payload
+    /// The settings of the algorithm's two machines.
+    ///
+    /// # Errors
+    /// A value is out of the range of its setting.
+    pub fn resolved_settings(&self, algorithm: &dyn Algorithm) -> Result<ResolvedSettings> {
+        let request = Request { preset: Some(self.preset.into()), sets: self.settings.clone(), ..Request::default() };
+        ResolvedSettings::by(algorithm, &request)
     }
 
-    /// When the run ends.
-    pub const fn stop_time(&self) -> Picos {
-        self.keys.stop_time
+    /// The scenario, with its algorithm and the settings, for seed 1.
+    pub fn scenario<'a>(&'a self, algorithm: &'a dyn Algorithm, settings: &'a ResolvedSettings) -> Scenario<'a> {
+        Scenario {
+            topology: &self.topology,
+            flows: &self.flows,
+            algorithm,
+            settings: [&settings.rp, &settings.np],
+            stages: Box::new(|speed| self.stages(speed)),
+            int_layout: IntLayout::Compact,
+            payload: self.keys.payload,
+            base_rtt: self.base_rtt,
+            end: self.keys.stop_time,
+            seed: 1,
+            shuffle: None,
+            effects: self.effects,
+        }
     }
 
     /// The files that were read.
@@ -321,7 +340,7 @@ impl Config {
     ///
     /// # Errors
     /// The maps of thresholds do not have the speed.
-    pub fn stages(&self, bits_per_second: u64) -> Result<Stages> {
+    fn stages(&self, bits_per_second: u64) -> Result<Stages> {
         let Keys { kmin, kmax, pmax, .. } = &self.keys;
         let mut stages = Stages::new();
         if self.keys.cc_mode == 3 {
@@ -340,7 +359,7 @@ impl Config {
 
     /// The time of completion of a flow in an empty network, in nanoseconds, as that simulator defines it.
     pub fn ideal(&self, flow: usize) -> u64 {
-        let (rtt, rate) = self.pairs[flow];
+        let Route { rtt, rate } = self.paths[flow];
         let bytes = self.flows[flow].bytes;
         let headers = 48;
         let packets = bytes.div_ceil(self.keys.payload.into());
@@ -348,19 +367,33 @@ impl Config {
     }
 }
 
-/// For each flow: twice the propagation delays of its path and a packet's serialisation at each link, in nanoseconds, and the rate
-/// of the slowest link.
-fn pairs(topology: &Topology, flows: &[FlowSpec], payload: u32) -> Result<Vec<(u64, u64)>> {
+/// A path through the network.
+#[derive(Clone, Copy, Debug)]
+struct Route {
+    /// Twice its propagation delays and a packet's serialisation at each link, in nanoseconds.
+    rtt: u64,
+    /// The rate of its slowest link in bits per second.
+    rate: u64,
+}
+
+/// The longest round-trip time of two hosts, if two are connected, and the path of each flow.
+fn paths(topology: &Topology, flows: &[FlowSpec], payload: u32) -> Result<(Option<u64>, Vec<Route>)> {
     let neighbours = neighbours(topology);
-    let mut known = std::collections::HashMap::new();
-    flows
-        .iter()
-        .map(|flow| {
-            let reached =
-                known.entry(flow.source).or_insert_with(|| reach(topology, &neighbours, flow.source, payload));
-            reached[flow.destination as usize].context("a flow between hosts that are not connected")
-        })
-        .collect()
+    let mut flows_from = vec![Vec::new(); topology.nodes.len()];
+    for (number, flow) in flows.iter().enumerate() {
+        flows_from[flow.source as usize].push(number);
+    }
+    let (mut longest, mut paths) = (None, vec![Route { rtt: 0, rate: 0 }; flows.len()]);
+    for host in topology.hosts() {
+        let reached = reach(topology, &neighbours, host, payload);
+        let others = topology.hosts().filter(|&other| other != host);
+        longest = longest.max(others.filter_map(|other| reached[other as usize]).map(|route| route.rtt).max());
+        for &number in &flows_from[host as usize] {
+            let path = reached[flows[number].destination as usize];
+            paths[number] = path.context("a flow between hosts that are not connected")?;
+        }
+    }
+    Ok((longest, paths))
 }
 
 fn neighbours(topology: &Topology) -> Vec<Vec<usize>> {
@@ -371,10 +404,10 @@ fn neighbours(topology: &Topology) -> Vec<Vec<usize>> {
     neighbours
 }
 
-/// Round-trip time and slowest rate from a host to each node, on the first shortest path that is found.
-fn reach(topology: &Topology, neighbours: &[Vec<usize>], from: u32, payload: u32) -> Vec<Option<(u64, u64)>> {
+/// The first shortest path that is found from a host to each node.
+fn reach(topology: &Topology, neighbours: &[Vec<usize>], from: u32, payload: u32) -> Vec<Option<Route>> {
     let mut reached = vec![None; topology.nodes.len()];
-    reached[from as usize] = Some((0, u64::MAX));
+    reached[from as usize] = Some(Route { rtt: 0, rate: u64::MAX });
     let mut next = VecDeque::from([from]);
     while let Some(node) = next.pop_front() {
         if node != from && topology.nodes[node as usize] == Kind::Host {
@@ -384,29 +417,14 @@ fn reach(topology: &Topology, neighbours: &[Vec<usize>], from: u32, payload: u32
             let link = topology.links[number];
             let other = if link.ends[0] == node { link.ends[1] } else { link.ends[0] };
             if reached[other as usize].is_none()
-                && let Some((rtt, rate)) = reached[node as usize]
+                && let Some(Route { rtt, rate }) = reached[node as usize]
             {
                 let serialisation = u64::from(payload) * 8_000_000_000 / link.bits_per_second;
                 let rtt = rtt + 2 * (link.delay / 1_000) + serialisation;
-                reached[other as usize] = Some((rtt, rate.min(link.bits_per_second)));
+                reached[other as usize] = Some(Route { rtt, rate: rate.min(link.bits_per_second) });
                 next.push_back(other);
             }
         }
     }
     reached
-}
-
-fn largest_rtt(topology: &Topology, payload: u32) -> Option<u64> {
-    let neighbours = neighbours(topology);
-    let from = |host| reach(topology, &neighbours, host, payload);
-    let rtts = topology.hosts().flat_map(|host| {
-        let reached = from(host);
-        topology
-            .hosts()
-            .filter(move |&other| other != host)
-            .filter_map(move |other| reached[other as usize])
-            .map(|(rtt, _)| rtt)
-            .max()
-    });
-    rtts.max()
 }
