@@ -1,8 +1,10 @@
 //! Several stages on the queues of one switch, in any order, and on those of two switches that send feedback to each other.
 
+mod frames;
+
 use cc_core::params::Settings;
 use cc_core::table::{Fixed, Heap, Storage};
-use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, Roce, Shims, TableCrc, Tags, opcode};
+use cc_core::wire::{Bth, Roce, opcode};
 use cc_core::{Bytes, Ecn, Instant, Link, Mark, Nanos, Qpn, Rate};
 use cc_cp::RelayMessage;
 use cc_cp::list::{StageList, StageListError};
@@ -13,8 +15,8 @@ use cc_cp::recorder::Recorder;
 use cc_cp::red::{Red, RedSettings};
 use cc_cp::swing::{Relays, SwingSettings};
 use cc_cp::{Chain, Event, OnQueues, Packet, PeerMessage, Queue, QueueStage, Stage, Switch, Verdict};
+use frames::frame;
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_000), base_rtt: Nanos::new(1_000_000) };
 const QUEUE: Queue = Queue { port: 0, class: 3 };
@@ -142,25 +144,6 @@ fn a_packet_that_is_dropped_is_not_passed_to_other_stages() {
 /// A data frame from the datacentre `site` to the other.
 fn data(site: u8, qpn: u32) -> Vec<u8> {
     frame(site, Bth { opcode: opcode::SEND_MIDDLE, dest_qp: Qpn::new(qpn), ..Bth::default() }, &[0; 938])
-}
-
-fn frame(site: u8, bth: Bth, payload: &[u8]) -> Vec<u8> {
-    let [source, destination] = [site, 1 - site].map(|site| Ipv4Addr::new(10, site, 0, 1));
-    let frame = Frame {
-        destination: Mac::new([2; 6]),
-        source: Mac::new([4; 6]),
-        tags: Tags::NONE,
-        addresses: Addresses::V4 { source, destination },
-        dscp: 26,
-        ecn: Ecn::Ect0,
-        hop_limit: 64,
-        udp_source: 0xc000,
-        shims: Shims::NONE,
-        bth,
-        extensions: Extensions::default(),
-        payload,
-    };
-    frame.to_vec::<TableCrc>().unwrap()
 }
 
 #[test]

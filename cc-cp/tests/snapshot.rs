@@ -1,15 +1,16 @@
 //! Any words are a valid state of every stage: no event causes a panic, and a snapshot restores the state unchanged.
 
+mod frames;
+
 use cc_core::snapshot::Words;
 use cc_core::table::Fixed;
 use cc_core::wire::RateMessage;
-use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, Roce, Shims, TableCrc, Tags, opcode};
+use cc_core::wire::{Bth, Roce, opcode};
 use cc_core::{Bytes, Ecn, Instant, Link, Nanos, Qpn, Rate, Zeroed};
 use cc_cp::recorder::Recorder;
 use cc_cp::registry::{self, Visitor};
 use cc_cp::{Event, Inspect, OnQueues, Packet, PeerMessage, Queue, RelayMessage, Stage};
 use proptest::prelude::*;
-use std::net::Ipv4Addr;
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(10_000) };
 const AT: Queue = Queue { port: 0, class: 3 };
@@ -25,22 +26,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 fn frame(opcode: u8, qpn: u32) -> Vec<u8> {
-    let [source, destination] = [[10, 0, 0, 1], [10, 1, 0, 1]].map(Ipv4Addr::from);
-    let frame = Frame {
-        destination: Mac::new([2; 6]),
-        source: Mac::new([4; 6]),
-        tags: Tags::NONE,
-        addresses: Addresses::V4 { source, destination },
-        dscp: 26,
-        ecn: Ecn::Ect0,
-        hop_limit: 64,
-        udp_source: 0xc000,
-        shims: Shims::NONE,
-        bth: Bth { opcode, dest_qp: Qpn::new(qpn), ..Bth::default() },
-        extensions: Extensions::default(),
-        payload: &[0; 64],
-    };
-    frame.to_vec::<TableCrc>().unwrap()
+    frames::frame(0, Bth { opcode, dest_qp: Qpn::new(qpn), ..Bth::default() }, &[0; 64])
 }
 
 fn event<'a>(kind: u8, [a, b, c, d]: [u32; 4], roce: &'a Roce<'a>) -> Event<'a> {

@@ -1,14 +1,15 @@
 //! The frames that interconnect switches originate, and the NIC firmware that receives them. The library's congestion points
 //! make the frames; the firmware on the core model checks their ICRC and changes the rate of the flow that they name.
 
+#[path = "../../targets/programs/tests/sent/mod.rs"]
+mod sent;
+
 use cc_core::table::Heap;
 use cc_core::wire::shim::{self, IntShim};
-use cc_core::wire::{
-    Addresses, Bth, CnpMarking, Extensions, Frame, Mac, RateMessage, Roce, Shims, TableCrc, Tags, opcode,
-};
-use cc_core::{Bytes, CnpBody, Ecn, Hop, Instant, IntLayout, Link, Nanos, Psn, Qpn, Rate};
+use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, RateMessage, Roce, Shims, TableCrc, Tags, opcode};
+use cc_core::{Bytes, Ecn, Hop, Instant, IntLayout, Link, Nanos, Psn, Qpn, Rate};
 use cc_cp::list::StageList;
-use cc_cp::{Emit, Event, PeerMessage, Queue, SendPfc, Switch};
+use cc_cp::{Event, PeerMessage, Queue, Switch};
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
 use hil_algorithms::settings::{Request, ResolvedSettings};
@@ -17,7 +18,7 @@ use hil_cores::core::Ibex;
 use hil_cores::firmware;
 use hil_replay::boot;
 use programs::descriptor::{Descriptor, DescriptorKind};
-use programs::switch_ring::{self, Room};
+use sent::Sent;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The long link.
@@ -88,32 +89,6 @@ const QUEUE: Queue = Queue { port: 0, class: 3 };
 struct End {
     switch: Switch<StageList, Heap>,
     sent: Sent,
-}
-
-/// The frames that it has sent.
-#[derive(Default)]
-struct Sent(Vec<Vec<u8>>);
-
-impl Emit for Sent {
-    fn cnp(&mut self, about: &Roce<'_>, body: CnpBody, hop: Option<Hop>) {
-        let mut room: Room = [0; _];
-        let cnp = switch_ring::cnp(about, body, hop, CnpMarking::default(), &mut room);
-        self.0.extend(cnp.map(|cnp| cnp.to_vec::<TableCrc>().unwrap()));
-    }
-
-    fn peer(&mut self, at: Queue, message: PeerMessage) {
-        panic!("{at:?}: {message:?}");
-    }
-
-    fn queued(&self, _at: Queue) -> Bytes {
-        Bytes::ZERO
-    }
-}
-
-impl SendPfc for Sent {
-    fn pfc(&mut self, at: Queue, quanta: u16) {
-        panic!("{at:?}: {quanta} quanta");
-    }
 }
 
 impl End {

@@ -1,5 +1,7 @@
 //! The frames that stages change, and those that they send: headers, telemetry and checksums, over IPv4 and IPv6.
 
+mod sent;
+
 use cc_core::table::Fixed;
 use cc_core::wire::shim::{self, IntShim};
 use cc_core::wire::{
@@ -9,8 +11,9 @@ use cc_core::wire::{
 use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Hop, Instant, IntLayout, Link, Nanos, Qpn, Rate};
 use cc_cp::lscc::direct_int::{self, DirectInt};
 use cc_cp::lscc::rate_limiting::{self, RateLimiting};
-use cc_cp::{Emit, Event, OnQueues, Packet, PeerMessage, Queue, SendPfc, Stage, Switch, Verdict};
-use programs::switch_ring::{self, Room};
+use cc_cp::{Event, OnQueues, Packet, PeerMessage, Queue, Stage, Switch, Verdict};
+use programs::switch_ring;
+use sent::Sent;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
@@ -20,31 +23,6 @@ const QUEUE: Queue = Queue { port: 0, class: 3 };
 struct Bench<S: OnQueues> {
     switch: Switch<S::Stage<Fixed<8>>, Fixed<8>>,
     sent: Sent,
-}
-
-#[derive(Default)]
-struct Sent(Vec<Vec<u8>>);
-
-impl Emit for Sent {
-    fn cnp(&mut self, about: &Roce<'_>, body: CnpBody, hop: Option<Hop>) {
-        let mut room: Room = [0; _];
-        let cnp = switch_ring::cnp(about, body, hop, CnpMarking::default(), &mut room);
-        self.0.extend(cnp.map(|cnp| respond(&cnp)));
-    }
-
-    fn peer(&mut self, at: Queue, message: PeerMessage) {
-        panic!("{at:?}: {message:?}");
-    }
-
-    fn queued(&self, _at: Queue) -> Bytes {
-        Bytes::ZERO
-    }
-}
-
-impl SendPfc for Sent {
-    fn pfc(&mut self, at: Queue, quanta: u16) {
-        panic!("{at:?}: {quanta} quanta");
-    }
 }
 
 impl<S: OnQueues> Bench<S> {
