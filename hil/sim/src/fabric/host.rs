@@ -164,11 +164,6 @@ impl Sender {
         is_over
     }
 
-    /// Nodes that an acknowledgement of the flow has left when it comes to the one whose port `is_there` finds.
-    pub(super) fn hops_back(&self, is_there: impl Fn(u32) -> bool) -> Option<usize> {
-        self.paths[1].iter().position(|&port| is_there(port))
-    }
-
     /// The port by which a packet leaves the node that it reaches after `hops` others.
     pub(super) fn egress(&self, kind: Kind, hops: usize) -> u32 {
         self.paths[usize::from(kind != Kind::Data)][hops]

@@ -3,7 +3,7 @@
 use super::calendar::{Class as EventClass, Event as Scheduled};
 use super::packets::{InFlight, Kind, Meta, PacketId};
 use super::port::Port;
-use super::{Network, PfcRecord, Picos, Place};
+use super::{FlowSpec, Network, PfcRecord, Picos, Place};
 use crate::instant;
 use crate::marking::Stages;
 use anyhow::Result;
@@ -12,7 +12,7 @@ use cc_core::wire::shim::IntShim;
 use cc_core::wire::{self, CnpMarking, NoCrc, RateFrame, Roce, pfc};
 use cc_core::{Bytes, CnpBody, Ecn, Hop, Link, Nanos, Rate};
 use cc_cp::list::StageList;
-use cc_cp::{Emit, Event, Kind as EventKind, Packet, PeerMessage, Queue, SendPfc, Stage, Verdict};
+use cc_cp::{Emit, Event, Kind as EventKind, Kinds, Packet, PeerMessage, Queue, SendPfc, Stage, Verdict};
 use programs::switch_ring::{self, Room};
 
 /// A switch.
@@ -21,9 +21,7 @@ pub(super) struct Switch {
     first_port: u32,
     congestion: cc_cp::Switch<StageList, Heap>,
     /// The kinds of events that its stages take.
-    takes_arrivals: bool,
-    takes_departures: bool,
-    takes_releases: bool,
+    takes: Kinds,
     /// Whether a stage reads the headers of packets.
     reads_headers: bool,
     /// Frames that stages have sent and that are not on their way yet.
@@ -126,13 +124,10 @@ impl Switch {
                 congestion.configure(instant(0), Queue { port: number as u16, class }, &link, &(), seed)?;
             }
         }
-        let takes = congestion.stages().takes();
         Ok(Self {
             node,
             first_port,
-            takes_arrivals: takes.contains(EventKind::Arrival),
-            takes_departures: takes.contains(EventKind::Departure),
-            takes_releases: takes.contains(EventKind::Release),
+            takes: congestion.stages().takes(),
             reads_headers: congestion.stages().reads_headers(),
             congestion,
             sent: Vec::new(),
@@ -142,7 +137,8 @@ impl Switch {
 }
 
 impl Network<'_> {
-    /// Gives the stages of a switch an event of a port's queue, and sends what they emit. `flow` is that of its packet.
+    /// Gives the stages of a switch an event of a port's queue. `flow` is that of its packet. What they emit is kept for
+    /// [`Network::send_emitted`].
     fn stage(&mut self, now: Picos, switch: u32, port: u32, class: u8, flow: u32, event: &Event<'_>) -> Verdict {
         let at = &mut self.switches[switch as usize];
         let Switch { first_port, congestion, sent, .. } = at;
@@ -157,9 +153,12 @@ impl Network<'_> {
         let meta = self.slab.meta_mut(packet);
         meta.ingress = ingress;
         let Meta { flow, hops, kind, line_bytes, class, .. } = *meta;
-        let egress = self.senders[flow as usize].egress(kind, hops.into());
+        let egress = match kind {
+            Kind::Cnp => self.egress_of_cnp(switch, flow),
+            Kind::Data | Kind::Ack => self.senders[flow as usize].egress(kind, hops.into()),
+        };
         if kind == Kind::Data
-            && self.switches[switch as usize].takes_arrivals
+            && self.switches[switch as usize].takes.contains(EventKind::Arrival)
             && !self.admit(now, switch, ingress, packet)
         {
             self.totals.dropped += 1;
@@ -260,8 +259,8 @@ impl Network<'_> {
     fn depart(&mut self, now: Picos, switch: u32, egress: u32, packet: PacketId) {
         let Meta { flow, line_bytes, class, ingress, .. } = *self.slab.meta(packet);
         let bytes = Bytes::new(line_bytes.into());
-        let Switch { takes_departures, takes_releases, reads_headers, .. } = self.switches[switch as usize];
-        if takes_departures {
+        let Switch { takes, reads_headers, .. } = self.switches[switch as usize];
+        if takes.contains(EventKind::Departure) {
             let behind = self.ports[egress as usize].data[usize::from(class)].bytes;
             let all_behind = self.ports[egress as usize].data_bytes();
             let of_packet = u32::from(line_bytes);
@@ -283,7 +282,7 @@ impl Network<'_> {
             self.ports[egress as usize].hold(flow, now, verdict.hold);
         }
         let arrived = self.ports[ingress as usize].arrived[usize::from(class)];
-        if takes_releases {
+        if takes.contains(EventKind::Release) {
             self.stage(now, switch, ingress, class, flow, &Event::Release { bytes, queued: Bytes::new(arrived) });
         }
         self.ports[ingress as usize].arrived[usize::from(class)] = arrived - u32::from(line_bytes);
@@ -301,10 +300,10 @@ impl Network<'_> {
         if at.sent.is_empty() {
             return;
         }
-        let (node, first_port) = (at.node, at.first_port);
+        let first_port = at.first_port;
         for sent in std::mem::take(&mut at.sent) {
             match sent {
-                Sent::Cnp(packet) => self.send_cnp(now, switch, node, packet),
+                Sent::Cnp(packet) => self.send_cnp(now, switch, packet),
                 Sent::Pfc(queue, quanta) => {
                     self.totals.pfc_frames += 1;
                     let notice = Notice::Pfc(queue.class, quanta);
@@ -319,20 +318,18 @@ impl Network<'_> {
     }
 
     /// A switch sends a CNP to the sender of its flow.
-    fn send_cnp(&mut self, now: Picos, switch: u32, node: u32, packet: PacketId) {
-        let flow = self.slab.meta(packet).flow;
-        // The switch is on the flow's way; the CNP goes the way of its acknowledgements from here, if they pass this switch, and
-        // otherwise a way of its own.
-        let back = self.senders[flow as usize].hops_back(|port| self.ports[port as usize].node == node);
-        let Some(hops) = back else {
-            self.slab.remove(packet);
-            self.totals.delivered += 1;
-            return;
-        };
-        self.slab.meta_mut(packet).hops = hops as u8;
-        let egress = self.senders[flow as usize].egress(Kind::Cnp, hops);
+    fn send_cnp(&mut self, now: Picos, switch: u32, packet: PacketId) {
+        let egress = self.egress_of_cnp(switch, self.slab.meta(packet).flow);
         self.ports[egress as usize].push(&mut self.slab, packet, None);
         self.start_sending(now, switch, egress);
+    }
+
+    /// The port by which a switch sends the CNPs of a flow. They may begin at any switch that the flow passes, so that each switch
+    /// chooses by itself, by the hash that it has for acknowledgements.
+    fn egress_of_cnp(&self, switch: u32, flow: u32) -> u32 {
+        let FlowSpec { source, tuple, .. } = self.specs[flow as usize];
+        let next = self.routes.next(self.switches[switch as usize].node, source, tuple.reversed());
+        next.expect("links are full duplex: the way of the flow leads back")
     }
 
     /// Something of so many bytes goes to the neighbour at a port at once.
