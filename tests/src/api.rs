@@ -2,7 +2,7 @@
 //! interface shows in review.
 //!
 //! The items come from rustdoc's JSON. Its format changes with the compiler, and a stable toolchain writes it only with
-//! `RUSTC_BOOTSTRAP`; since `rust-toolchain.toml` pins the compiler, one version of the format ([`FORMAT`]) is enough.
+//! `RUSTC_BOOTSTRAP`; since `rust-toolchain.toml` pins the compiler, one version of the format (57) is enough.
 
 use std::env;
 use std::fs;
@@ -22,7 +22,7 @@ const HEAD: &str = "# Public items. Written by `cargo run -p tests --example api
 /// Why the items cannot be read.
 #[derive(Debug)]
 pub enum Error {
-    /// The compiler's JSON has another format than [`FORMAT`]. It happens with a toolchain other than the pinned one.
+    /// The compiler's JSON has another format. It happens with a toolchain other than the pinned one.
     Format,
     /// The crate cannot be documented, or its JSON cannot be read.
     Failed(String),
