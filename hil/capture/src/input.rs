@@ -34,17 +34,20 @@ impl<R: Read> Input<R> {
         self.offset + self.unread.start as u64
     }
 
-    pub(super) fn error(&self, place: Place, fault: Fault) -> CaptureError {
-        CaptureError { file: self.name.clone(), place, fault }
+    /// A fault of the file. It is boxed, as faults are, because an error of the size of a pointer makes the reading of each
+    /// packet faster.
+    #[cold]
+    pub(super) fn error(&self, place: Place, fault: Fault) -> Box<CaptureError> {
+        Box::new(CaptureError { file: self.name.clone(), place, fault })
     }
 
     /// Whether the source has no further byte.
-    pub(super) fn at_end(&mut self) -> Result<bool, Fault> {
+    pub(super) fn at_end(&mut self) -> Result<bool, Box<Fault>> {
         Ok(self.unread.is_empty() && !self.fill(1)?)
     }
 
     /// The first four bytes of the file. They are not taken.
-    pub(super) fn peek_magic(&mut self) -> Result<[u8; 4], Fault> {
+    pub(super) fn peek_magic(&mut self) -> Result<[u8; 4], Box<Fault>> {
         let magic = self.take(4, "file header")?;
         self.unread.start = magic.start;
         Ok(self.bytes(magic).as_chunks().0[0])
@@ -52,13 +55,18 @@ impl<R: Read> Input<R> {
 
     /// Takes the next `count` bytes: [`Input::bytes`] returns them until the next call that takes or skips.
     #[inline]
-    pub(super) fn take(&mut self, count: usize, what: &'static str) -> Result<Range<usize>, Fault> {
+    pub(super) fn take(&mut self, count: usize, what: &'static str) -> Result<Range<usize>, Box<Fault>> {
         if self.unread.len() < count && !self.fill(count)? {
-            return Err(Fault::Cut { what, expected: count as u64, found: self.unread.len() as u64 });
+            return Err(self.cut(what, count));
         }
         let start = self.unread.start;
         self.unread.start += count;
         Ok(start..self.unread.start)
+    }
+
+    #[cold]
+    fn cut(&self, what: &'static str, expected: usize) -> Box<Fault> {
+        Box::new(Fault::Cut { what, expected: expected as u64, found: self.unread.len() as u64 })
     }
 
     #[inline]
@@ -67,11 +75,11 @@ impl<R: Read> Input<R> {
     }
 
     /// Skips the next `count` bytes, of which at most a buffer is held at a time.
-    pub(super) fn skip(&mut self, count: u64, what: &'static str) -> Result<(), Fault> {
+    pub(super) fn skip(&mut self, count: u64, what: &'static str) -> Result<(), Box<Fault>> {
         let mut left = count;
         while left > 0 {
             if self.at_end()? {
-                return Err(Fault::Cut { what, expected: count, found: count - left });
+                return Err(Fault::Cut { what, expected: count, found: count - left }.into());
             }
             let step = left.min(self.unread.len() as u64);
             self.unread.start += step as usize;
@@ -82,7 +90,7 @@ impl<R: Read> Input<R> {
 
     /// Reads until `count` bytes are in the buffer and not yet taken. Returns `false` if the source ends before.
     #[cold]
-    fn fill(&mut self, count: usize) -> Result<bool, Fault> {
+    fn fill(&mut self, count: usize) -> Result<bool, Box<Fault>> {
         self.offset += self.unread.start as u64;
         self.buffer.copy_within(self.unread.clone(), 0);
         self.unread = 0..self.unread.len();
@@ -94,7 +102,7 @@ impl<R: Read> Input<R> {
                 Ok(0) => return Ok(false),
                 Ok(read) => self.unread.end += read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(Fault::Read(error)),
+                Err(error) => return Err(Fault::Read(error).into()),
             }
         }
         Ok(true)

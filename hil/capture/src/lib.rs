@@ -163,14 +163,14 @@ impl<R: Read> Reader<R> {
     /// The source cannot be read, or its header is not that of a capture.
     pub fn new(source: R, name: &str) -> Result<Self, CaptureError> {
         let mut input = Input::new(source, name);
-        if input.at_end().map_err(|fault| input.error(Place::File, fault))? {
-            return Err(input.error(Place::File, Fault::Empty));
+        if input.at_end().map_err(|fault| *input.error(Place::File, *fault))? {
+            return Err(*input.error(Place::File, Fault::Empty));
         }
-        let format = Self::identify(&mut input).map_err(|fault| input.error(Place::Byte(0), fault))?;
+        let format = Self::identify(&mut input).map_err(|fault| *input.error(Place::Byte(0), *fault))?;
         Ok(Self { input, format, packets: 0, last_timestamp_ns: 0, finished: false })
     }
 
-    fn identify(input: &mut Input<R>) -> Result<Format, Fault> {
+    fn identify(input: &mut Input<R>) -> Result<Format, Box<Fault>> {
         let magic = input.peek_magic()?;
         if magic == pcapng::SECTION_HEADER {
             return Ok(Format::Pcapng(pcapng::Pcapng::new()));
@@ -193,9 +193,16 @@ impl<R: Read> Reader<R> {
             Format::Pcap(pcap) => pcap.next(&mut self.input, number),
             Format::Pcapng(pcapng) => pcapng.next(&mut self.input, number),
         };
-        let Ok(Some(found)) = found else {
-            self.finished = true;
-            return found.map(|_| None);
+        let found = match found {
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                self.finished = true;
+                return Ok(None);
+            }
+            Err(error) => {
+                self.finished = true;
+                return Err(*error);
+            }
         };
         self.packets = number;
         let is_timed = found.timestamp_ns.is_some();
@@ -250,7 +257,11 @@ impl Order {
     /// The first `N` words of `bytes`, which holds them: see [`Input::take`].
     fn words<const N: usize>(self, bytes: &[u8]) -> [u32; N] {
         let (words, _) = bytes.as_chunks::<4>();
-        std::array::from_fn(|i| self.u32(words[i]))
+        let words: [[u8; 4]; N] = std::array::from_fn(|i| words[i]);
+        match self {
+            Order::Little => words.map(u32::from_le_bytes),
+            Order::Big => words.map(u32::from_be_bytes),
+        }
     }
 }
 

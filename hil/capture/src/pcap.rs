@@ -32,7 +32,7 @@ impl Pcap {
         input: &mut Input<R>,
         order: Order,
         nanoseconds_per_tick: u64,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, Box<Fault>> {
         let header = input.take(24, "file header")?;
         let [_magic, version, _zone, _accuracy, snaplen, link_type] = order.words(input.bytes(header));
         // The major version is the first half-word in either byte order.
@@ -41,29 +41,33 @@ impl Pcap {
             Order::Big => ((version >> 16) as u16, version as u16),
         };
         if version != (2, 4) {
-            return Err(Fault::Version { found: version, expected: "pcap 2.4" });
+            return Err(Fault::Version { found: version, expected: "pcap 2.4" }.into());
         }
         Ok(Self { order, nanoseconds_per_tick, longest: longest_capture(snaplen), link_type: link_type & LINK_TYPE })
     }
 
     #[inline]
-    pub(super) fn next<R: Read>(&mut self, input: &mut Input<R>, number: u64) -> Result<Option<Found>, CaptureError> {
+    pub(super) fn next<R: Read>(
+        &mut self,
+        input: &mut Input<R>,
+        number: u64,
+    ) -> Result<Option<Found>, Box<CaptureError>> {
         let place = Place::Packet { offset: input.position(), number };
-        self.record(input).map_err(|fault| input.error(place, fault))
+        self.record(input).map_err(|fault| input.error(place, *fault))
     }
 
     #[inline]
-    fn record<R: Read>(&self, input: &mut Input<R>) -> Result<Option<Found>, Fault> {
+    fn record<R: Read>(&self, input: &mut Input<R>) -> Result<Option<Found>, Box<Fault>> {
         if input.at_end()? {
             return Ok(None);
         }
         let header = input.take(16, "packet header")?;
         let [seconds, ticks, captured, original_len] = self.order.words(input.bytes(header));
         if self.link_type != ETHERNET {
-            return Err(Fault::UnsupportedLinkType(self.link_type));
+            return Err(Fault::UnsupportedLinkType(self.link_type).into());
         }
         if captured > self.longest {
-            return Err(Fault::CapturedLength { length: captured, limit: self.longest });
+            return Err(Fault::CapturedLength { length: captured, limit: self.longest }.into());
         }
         let bytes = input.take(captured as usize, "packet data")?;
         // At most 2^32 * 10^9 + 2^32 * 10^3: no overflow, even if the file has a million microseconds or more.

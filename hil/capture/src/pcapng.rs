@@ -35,6 +35,8 @@ const HEAD: u32 = 8;
 const TRAILER: usize = 4;
 /// The longest block that is held whole: the longest packet, and 64 KiB for fields and options.
 const LONGEST_HELD: u32 = MAX_CAPTURED + (64 << 10);
+/// The longest block that is skipped: the largest multiple of four.
+const LONGEST_SKIPPED: u32 = u32::MAX - 3;
 /// Most interfaces of a section: as many as the 16-bit interface number of the obsolete packet block has values. The limit
 /// bounds the memory.
 const MAX_INTERFACES: usize = 1 << 16;
@@ -42,6 +44,8 @@ const MAX_INTERFACES: usize = 1 << 16;
 struct Interface {
     link_type: u32,
     snaplen: u32,
+    /// The largest captured length of a packet.
+    longest: u32,
     clock: Clock,
     /// Bits per second; 0 if the file does not give it.
     speed: u64,
@@ -70,12 +74,20 @@ impl Pcapng {
     }
 
     #[inline]
-    pub(super) fn next<R: Read>(&mut self, input: &mut Input<R>, number: u64) -> Result<Option<Found>, CaptureError> {
+    pub(super) fn next<R: Read>(
+        &mut self,
+        input: &mut Input<R>,
+        number: u64,
+    ) -> Result<Option<Found>, Box<CaptureError>> {
         loop {
             let offset = input.position();
-            let head = self.head(input).map_err(|fault| input.error(Place::Byte(offset), fault))?;
+            let head = self.head(input).map_err(|fault| input.error(Place::Byte(offset), *fault))?;
             let Some((kind, length)) = head else { return Ok(None) };
-            match self.block(input, kind, length) {
+            let found = match kind {
+                ENHANCED_PACKET => self.enhanced_packet(input, length).map(Some),
+                _ => self.other_block(input, kind, length),
+            };
+            match found {
                 Ok(None) => {}
                 Ok(found) => return Ok(found),
                 Err(fault) => {
@@ -83,7 +95,7 @@ impl Pcapng {
                         OBSOLETE_PACKET | SIMPLE_PACKET | ENHANCED_PACKET => Place::Packet { offset, number },
                         _ => Place::Block { offset, kind },
                     };
-                    return Err(input.error(place, fault));
+                    return Err(input.error(place, *fault));
                 }
             }
         }
@@ -92,7 +104,7 @@ impl Pcapng {
     /// Takes the type and the length of the next block; `None` at the end of the file. For a section header, takes the byte
     /// order too, because its length is in that byte order.
     #[inline]
-    fn head<R: Read>(&mut self, input: &mut Input<R>) -> Result<Option<(u32, u32)>, Fault> {
+    fn head<R: Read>(&mut self, input: &mut Input<R>) -> Result<Option<(u32, u32)>, Box<Fault>> {
         if input.at_end()? {
             return Ok(None);
         }
@@ -110,46 +122,41 @@ impl Pcapng {
         Ok(Some((self.order.u32(kind), self.order.u32(length))))
     }
 
-    /// Takes the rest of a block, and returns the packet if it holds one.
+    /// Takes the rest of an enhanced packet block, the kind that a capture has most of, and returns its packet.
     #[inline]
-    fn block<R: Read>(&mut self, input: &mut Input<R>, kind: u32, length: u32) -> Result<Option<Found>, Fault> {
-        let (min, max) = match kind {
-            SECTION => (28, u32::MAX - 3),
-            INTERFACE_DESCRIPTION => (20, LONGEST_HELD),
-            SIMPLE_PACKET => (16, LONGEST_HELD),
-            ENHANCED_PACKET | OBSOLETE_PACKET => (32, LONGEST_HELD),
-            _ => (12, u32::MAX - 3),
-        };
-        if !length.is_multiple_of(4) || length < min || length > max {
-            return Err(Fault::BlockLength { length, min, max });
-        }
+    fn enhanced_packet<R: Read>(&mut self, input: &mut Input<R>, length: u32) -> Result<Found, Box<Fault>> {
+        let body = self.body(input, length, 32)?;
+        let [interface, high, low, captured, original_len] = self.order.words(input.bytes(body.clone()));
+        let found = self.packet(interface, Some((high, low)), captured, original_len, body.start + 20..body.end)?;
+        let options = body.start + 20 + (captured as usize).next_multiple_of(4);
+        let direction =
+            if options < body.end { self.flags(interface, input.bytes(options..body.end)) } else { Direction::Unknown };
+        Ok(Found { direction, ..found })
+    }
+
+    /// Takes the rest of a block of another kind, and returns the packet if it holds one.
+    #[inline(never)]
+    fn other_block<R: Read>(
+        &mut self,
+        input: &mut Input<R>,
+        kind: u32,
+        length: u32,
+    ) -> Result<Option<Found>, Box<Fault>> {
         match kind {
             SECTION => self.section(input, length).map(|()| None),
             INTERFACE_DESCRIPTION => {
-                let body = self.body(input, length)?;
-                self.interface(input.bytes(body)).map(|()| None)
+                let body = self.body(input, length, 20)?;
+                self.interface(input.bytes(body))?;
+                Ok(None)
             }
             // Statistics are hints, so a block of a wrong length is skipped.
-            INTERFACE_STATISTICS if (24..=LONGEST_HELD).contains(&length) => {
-                let body = self.body(input, length)?;
+            INTERFACE_STATISTICS if (24..=LONGEST_HELD).contains(&length) && length.is_multiple_of(4) => {
+                let body = self.body(input, length, 24)?;
                 self.statistics(input.bytes(body));
                 Ok(None)
             }
-            ENHANCED_PACKET => {
-                let body = self.body(input, length)?;
-                let [interface, high, low, captured, original_len] = self.order.words(input.bytes(body.clone()));
-                let found =
-                    self.packet(interface, Some((high, low)), captured, original_len, body.start + 20..body.end)?;
-                let options = body.start + 20 + (captured as usize).next_multiple_of(4);
-                let direction = if options < body.end {
-                    self.flags(interface, input.bytes(options..body.end))
-                } else {
-                    Direction::Unknown
-                };
-                Ok(Some(Found { direction, ..found }))
-            }
             SIMPLE_PACKET => {
-                let body = self.body(input, length)?;
+                let body = self.body(input, length, 16)?;
                 let [original_len] = self.order.words(input.bytes(body.clone()));
                 // The block has no field for the captured length. It follows from this rule (section 4.4).
                 let captured = match self.interfaces.first() {
@@ -159,7 +166,7 @@ impl Pcapng {
                 self.packet(0, None, captured, original_len, body.start + 4..body.end).map(Some)
             }
             OBSOLETE_PACKET => {
-                let body = self.body(input, length)?;
+                let body = self.body(input, length, 32)?;
                 let [ids, high, low, captured, original_len] = self.order.words(input.bytes(body.clone()));
                 // Interface and drop count, 16 bits each, in the order of the file.
                 let (interface, drops) = match self.order {
@@ -172,40 +179,45 @@ impl Pcapng {
                 self.lost_before(interface, if drops == 0xffff { 0 } else { drops.into() });
                 Ok(Some(found))
             }
-            _ => self.pass(input, length, length - HEAD).map(|()| None),
+            _ => {
+                check_length(length, 12, LONGEST_SKIPPED)?;
+                self.pass(input, length, length - HEAD).map(|()| None)
+            }
         }
     }
 
-    /// Takes the rest of a block of `length` bytes after its head, and returns it without the second length.
-    #[inline]
-    fn body<R: Read>(&self, input: &mut Input<R>, length: u32) -> Result<Range<usize>, Fault> {
+    /// Takes the rest of a block of `length` bytes, at least `min`, after its head, and returns it without the second length.
+    #[inline(always)]
+    fn body<R: Read>(&self, input: &mut Input<R>, length: u32, min: u32) -> Result<Range<usize>, Box<Fault>> {
+        check_length(length, min, LONGEST_HELD)?;
         let Range { start, end } = input.take((length - HEAD) as usize, "block")?;
         let end = end - TRAILER;
         let [trailer] = self.order.words(input.bytes(end..end + TRAILER));
         if trailer != length {
-            return Err(Fault::BlockTrailer { head: length, end: trailer });
+            return Err(Fault::BlockTrailer { head: length, end: trailer }.into());
         }
         Ok(start..end)
     }
 
     /// Skips the last `left` bytes of a block of `length` bytes, and checks the second length at its end.
-    fn pass<R: Read>(&self, input: &mut Input<R>, length: u32, left: u32) -> Result<(), Fault> {
+    fn pass<R: Read>(&self, input: &mut Input<R>, length: u32, left: u32) -> Result<(), Box<Fault>> {
         input.skip(u64::from(left) - TRAILER as u64, "block")?;
         let trailer = input.take(TRAILER, "block length")?;
         let [trailer] = self.order.words(input.bytes(trailer));
         if trailer != length {
-            return Err(Fault::BlockTrailer { head: length, end: trailer });
+            return Err(Fault::BlockTrailer { head: length, end: trailer }.into());
         }
         Ok(())
     }
 
-    fn section<R: Read>(&mut self, input: &mut Input<R>, length: u32) -> Result<(), Fault> {
+    fn section<R: Read>(&mut self, input: &mut Input<R>, length: u32) -> Result<(), Box<Fault>> {
+        check_length(length, 28, LONGEST_SKIPPED)?;
         let version = input.take(4, "section header")?;
         let (halves, _) = input.bytes(version).as_chunks::<2>();
         let version = (self.order.u16(halves[0]), self.order.u16(halves[1]));
         // 1.2 is what some programs wrote for 1.0 (section 4.1).
         if !matches!(version, (1, 0 | 2)) {
-            return Err(Fault::Version { found: version, expected: "pcapng 1.0" });
+            return Err(Fault::Version { found: version, expected: "pcapng 1.0" }.into());
         }
         self.dropped_before = self.dropped();
         self.interfaces.clear();
@@ -221,7 +233,8 @@ impl Pcapng {
         let link_type = u32::from(self.order.u16(halves[0]));
         let [_link_type, snaplen] = self.order.words(body);
         let (clock, speed) = self.description(&body[8..])?;
-        self.interfaces.push(Interface { link_type, snaplen, clock, speed, dropped: Dropped::default() });
+        let longest = longest_capture(snaplen);
+        self.interfaces.push(Interface { link_type, snaplen, longest, clock, speed, dropped: Dropped::default() });
         Ok(())
     }
 
@@ -323,7 +336,7 @@ impl Pcapng {
     }
 
     /// A packet whose bytes are at the start of `room`.
-    #[inline]
+    #[inline(always)]
     fn packet(
         &self,
         interface: u32,
@@ -331,27 +344,36 @@ impl Pcapng {
         captured: u32,
         original_len: u32,
         room: Range<usize>,
-    ) -> Result<Found, Fault> {
-        let Some(Interface { link_type, snaplen, clock, speed, .. }) = self.interfaces.get(interface as usize) else {
-            return Err(Fault::Interface { index: interface, declared: self.interfaces.len() });
+    ) -> Result<Found, Box<Fault>> {
+        let Some(&Interface { link_type, longest, ref clock, speed, .. }) = self.interfaces.get(interface as usize)
+        else {
+            return Err(Fault::Interface { index: interface, declared: self.interfaces.len() }.into());
         };
-        if *link_type != ETHERNET {
-            return Err(Fault::UnsupportedLinkType(*link_type));
+        if link_type != ETHERNET {
+            return Err(Fault::UnsupportedLinkType(link_type).into());
         }
-        let limit = longest_capture(*snaplen);
-        if captured > limit {
-            return Err(Fault::CapturedLength { length: captured, limit });
+        if captured > longest {
+            return Err(Fault::CapturedLength { length: captured, limit: longest }.into());
         }
         if captured as usize > room.len() {
-            return Err(Fault::Overrun { length: captured, room: room.len() });
+            return Err(Fault::Overrun { length: captured, room: room.len() }.into());
         }
         let timestamp_ns = match ticks {
             Some((high, low)) => Some(clock.nanoseconds(u64::from(high) << 32 | u64::from(low)).ok_or(Fault::Time)?),
             None => None,
         };
         let bytes = room.start..room.start + captured as usize;
-        Ok(Found { timestamp_ns, interface, direction: Direction::Unknown, speed: *speed, original_len, bytes })
+        Ok(Found { timestamp_ns, interface, direction: Direction::Unknown, speed, original_len, bytes })
     }
+}
+
+/// Checks the length of a block against its limits; it has to be a multiple of four.
+#[inline]
+fn check_length(length: u32, min: u32, max: u32) -> Result<(), Box<Fault>> {
+    if !length.is_multiple_of(4) || length < min || length > max {
+        return Err(Fault::BlockLength { length, min, max }.into());
+    }
+    Ok(())
 }
 
 /// The clock of an interface: the length of a tick, and the time of tick 0.
