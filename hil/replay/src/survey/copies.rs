@@ -7,11 +7,10 @@
 
 use super::bits::Bits;
 use crate::decode::ip_at;
-use crate::fast::FastMap;
 use cc_core::Ecn;
 use cc_core::wire::Roce;
 use cc_core::wire::opcode::Class;
-use std::collections::VecDeque;
+use std::mem;
 
 /// Number of preceding frames among which a copy is searched.
 const WINDOW: usize = 4_096;
@@ -40,7 +39,7 @@ pub enum Dedup {
 const TAGGED: u32 = u32::MAX;
 
 /// A recent frame, of which a later one may be a copy.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 struct Seen {
     frame: u64,
     time: u64,
@@ -58,11 +57,60 @@ struct Pair {
     is_cnp: bool,
 }
 
+/// The last [`WINDOW`] frames, found by a hash.
+#[derive(Debug)]
+struct Recent {
+    /// The frames, each with its hash, and the count of the frame before it whose hash has the same low bits. The place of a
+    /// frame is its count modulo `WINDOW`.
+    frames: Vec<(u64, Seen, u64)>,
+    /// For each value of a hash's low bits, the count of the newest frame that has it; 0 if there is none.
+    newest: Vec<u64>,
+    /// Frames so far.
+    count: u64,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self { frames: vec![(0, Seen::default(), 0); WINDOW], newest: vec![0; WINDOW], count: 0 }
+    }
+}
+
+impl Recent {
+    /// The newest frame with this hash.
+    #[inline]
+    fn find(&self, hash: u64) -> Option<Seen> {
+        let mut count = self.newest[place(hash)];
+        while count > 0 && count + WINDOW as u64 > self.count {
+            let (other, seen, before) = self.frames[place(count)];
+            if other == hash {
+                return Some(seen);
+            }
+            count = before;
+        }
+        None
+    }
+
+    /// Adds a frame, and returns the newest one before it with the same hash.
+    #[inline]
+    fn add(&mut self, hash: u64, seen: Seen) -> Option<Seen> {
+        let former = self.find(hash);
+        self.count += 1;
+        let before = mem::replace(&mut self.newest[place(hash)], self.count);
+        self.frames[place(self.count)] = (hash, seen, before);
+        former
+    }
+}
+
+/// The place of a hash or a count in a table of [`WINDOW`] entries.
+#[inline]
+fn place(number: u64) -> usize {
+    number as usize % WINDOW
+}
+
 /// Finds copies.
 #[derive(Debug, Default)]
 pub(super) struct CopyFinder {
-    seen: FastMap<Seen>,
-    recent: VecDeque<(u64, u64)>,
+    recent: Recent,
     pairs: Vec<Pair>,
     /// Packets without CNPs and copies.
     distinct: u64,
@@ -78,11 +126,11 @@ impl CopyFinder {
         let seen = Seen { frame, time, is_marked: roce.ecn == Ecn::Ce };
         let is_cnp = roce.info.class() == Class::Cnp;
         let of = |network: u32| identity ^ u64::from(network).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let other = self.seen.get(&of(if network == 0 { TAGGED } else { 0 })).copied();
+        let other = self.recent.find(of(if network == 0 { TAGGED } else { 0 }));
         if network != 0 {
-            self.store(of(TAGGED), seen);
+            self.recent.add(of(TAGGED), seen);
         }
-        let former = self.store(of(network), seen).or(other).filter(|former| time.abs_diff(former.time) <= LONGEST);
+        let former = self.recent.add(of(network), seen).or(other).filter(|former| time.abs_diff(former.time) <= LONGEST);
         match former {
             Some(former) if self.pairs.len() < PAIRS => {
                 let goes = if seen.is_marked && !former.is_marked { former.frame } else { frame };
@@ -91,19 +139,6 @@ impl CopyFinder {
             Some(_) => {}
             None => self.distinct += u64::from(!is_cnp),
         }
-    }
-
-    #[inline]
-    fn store(&mut self, key: u64, seen: Seen) -> Option<Seen> {
-        let former = self.seen.insert(key, seen);
-        self.recent.push_back((key, seen.frame));
-        if self.recent.len() > WINDOW
-            && let Some((oldest, frame)) = self.recent.pop_front()
-            && self.seen.get(&oldest).is_some_and(|seen| seen.frame == frame)
-        {
-            self.seen.remove(&oldest);
-        }
-        former
     }
 
     /// The frames that are copies of others.
@@ -140,11 +175,11 @@ fn identity(frame: &[u8], roce: &Roce<'_>) -> u64 {
     /// payload.
     const FRONT: usize = 96;
     let packet = ip_at(frame).and_then(|at| frame.get(at..)).unwrap_or(frame);
-    let mut front = [0; FRONT];
-    let length = packet.len().min(FRONT);
-    if let (Some(to), Some(from)) = (front.get_mut(..length), packet.get(..length)) {
-        to.copy_from_slice(from);
-    }
+    let mut front = packet.first_chunk::<FRONT>().copied().unwrap_or_else(|| {
+        let mut padded = [0; FRONT];
+        padded[..packet.len()].copy_from_slice(packet);
+        padded
+    });
     // Type of service, time to live and checksum of IPv4; traffic class and hop limit of IPv6.
     let changeable: &[usize] = if front[0] >> 4 == 4 { &[1, 8, 10, 11] } else { &[0, 1, 7] };
     changeable.iter().for_each(|&at| front[at] = 0);
@@ -152,7 +187,7 @@ fn identity(frame: &[u8], roce: &Roce<'_>) -> u64 {
     let (words, _) = front.as_chunks::<8>();
     let seed = packet.len() as u64 ^ u64::from(roce.wire_len.get()) << 32;
     words.iter().map(|&word| u64::from_le_bytes(word)).chain([back]).fold(seed, |hash, word| {
-        let product = u128::from(hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c834);
+        let product = u128::from(hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         product as u64 ^ (product >> 64) as u64
     })
 }
