@@ -23,7 +23,7 @@ use cc_core::table::Handle;
 use cc_core::wire::cm::{self, Message};
 use cc_core::wire::opcode::{Class, Transport};
 use cc_core::wire::pfc::{self, Pfc};
-use cc_core::wire::{Icrc, Parsed, Roce, Shims, Syndrome, Version, shim};
+use cc_core::wire::{Addresses, Icrc, Parsed, Roce, Shims, Syndrome, Version, shim};
 use cc_core::{Bytes, CnpBodyKind, Ecn, Instant, Mark, Nanos, Qpn, Rate};
 use cc_rp::Signals;
 use hil_algorithms::{NicCounters, RxFields};
@@ -275,6 +275,8 @@ pub struct Replayer<D, F> {
     ignores_icrc: bool,
     buffers: Buffers,
     rest: u64,
+    /// The addresses and the network of the last packet, with their numbers: most packets have the same as the one before.
+    last: Option<((Addresses, u32), (Address, Address))>,
     numbers: FastMap<Address, u128>,
     /// The numbers of addresses that several hosts have, by host.
     shared: HashMap<Host, Address>,
@@ -319,6 +321,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             ignores_icrc: false,
             buffers: Buffers::default(),
             rest: REST,
+            last: None,
             numbers: FastMap::default(),
             shared: HashMap::new(),
             addresses: Vec::new(),
@@ -558,12 +561,17 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             }
             Checksum::Zero | Checksum::Wrong => self.frames.checksum_unfilled += u64::from(!frame.is_trimmed),
         }
-        let addresses = roce.addresses();
-        let numbers =
-            (self.number(addresses.source(), frame.network)?, self.number(addresses.destination(), frame.network)?);
-        let (Some(source), Some(target)) = numbers else {
-            self.frames.unfollowed += 1;
-            return Ok(());
+        let path = (roce.addresses(), frame.network);
+        let (source, target) = match self.last {
+            Some((last, numbers)) if last == path => numbers,
+            _ => {
+                let Some(numbers) = self.numbers_of(path)? else {
+                    self.frames.unfollowed += 1;
+                    return Ok(());
+                };
+                self.last = Some((path, numbers));
+                numbers
+            }
         };
         let class = roce.info.class();
         self.marking.count(roce, class);
@@ -922,14 +930,15 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
 
     /// Records the decisions of a NIC for its last event or wake.
     fn record(&mut self, number: usize) {
-        let mut decisions = mem::take(&mut self.decisions);
         let nic_instance = &mut self.nic_instances[number];
-        for (own, decision) in decisions.drain(..) {
+        for (own, decision) in self.decisions.drain(..) {
             let now = own + nic_instance.skipped;
             match decision {
                 Decision::Pace(PacerStore { index, rate, window, hold }) => {
                     let slot = index as usize;
-                    nic_instance.paced.resize(nic_instance.paced.len().max(slot + 1), (0, 0, 0));
+                    if nic_instance.paced.len() <= slot {
+                        nic_instance.paced.resize(slot + 1, (0, 0, 0));
+                    }
                     if mem::replace(&mut nic_instance.paced[slot], (rate, window, hold)) != (rate, window, hold) {
                         nic_instance.busy = nic_instance.busy.max(own);
                     }
@@ -953,7 +962,6 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                 }
             }
         }
-        self.decisions = decisions;
         if let Some(difference) = nic_instance.device.difference()
             && self.difference.is_none()
         {
@@ -967,8 +975,15 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         self.instance_of.get(usize::from(address)).copied().flatten().map(usize::from)
     }
 
+    /// The numbers of a packet's source and destination in a network; `None` if there are too many addresses.
+    #[inline(never)]
+    fn numbers_of(&mut self, (addresses, network): (Addresses, u32)) -> Result<Option<(Address, Address)>> {
+        let source = self.number(addresses.source(), network)?;
+        let destination = self.number(addresses.destination(), network)?;
+        Ok(source.zip(destination))
+    }
+
     /// The number of an address in a network; `None` if there are too many. A new address becomes a NIC if the filter lets it.
-    #[inline]
     fn number(&mut self, address: IpAddr, network: u32) -> Result<Option<Address>> {
         match known(&self.survey, &self.numbers, &self.shared, address, network) {
             Some(number) => Ok(Some(number)),

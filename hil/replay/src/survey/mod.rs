@@ -19,7 +19,7 @@ use crate::fast::FastMap;
 use crate::qp_pairs::QpPairs;
 use cc_core::wire::cm::{self, Message};
 use cc_core::wire::opcode::Transport;
-use cc_core::wire::{Icrc, Parsed, Roce};
+use cc_core::wire::{Addresses, Icrc, Parsed, Roce};
 use connections::Connections;
 use copies::CopyFinder;
 use hil_capture::crc::HostCrc;
@@ -123,6 +123,8 @@ pub struct Surveyor {
     out_of_order: OutOfOrder,
     clocks: Clocks,
     connections: Connections,
+    /// The path of the last packet: most packets have the same as the one before.
+    last: Option<(Path, Ends)>,
     numbers: FastMap<u16, u128>,
     hosts: Vec<Known>,
     networks: Vec<u32>,
@@ -130,6 +132,17 @@ pub struct Surveyor {
     /// For each interface, the senders of its outbound frames and the receivers of its inbound frames.
     local: BTreeMap<u32, [BTreeSet<(u16, u32)>; 2]>,
     speeds: BTreeMap<u32, u64>,
+}
+
+/// The addresses of a packet, and the network that they belong to.
+type Path = (Addresses, u32);
+
+/// The hosts at both ends of a path, and its network, as numbers of the survey.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    from: u16,
+    to: u16,
+    network: u8,
 }
 
 /// An address of the capture.
@@ -152,6 +165,7 @@ impl Surveyor {
             out_of_order: OutOfOrder::default(),
             clocks: Clocks::default(),
             connections: Connections::default(),
+            last: None,
             numbers: FastMap::default(),
             hosts: Vec::new(),
             networks: vec![0],
@@ -186,24 +200,15 @@ impl Surveyor {
     }
 
     fn roce(&mut self, frame: &Frame<'_>, roce: &Roce<'_>) {
-        let addresses = roce.addresses();
-        let Some(network) = self.network(frame.network) else { return };
-        let (Some(from), Some(to)) = (self.host(addresses.source()), self.host(addresses.destination())) else {
-            return;
-        };
-        for (host, sends) in [(from, true), (to, false)] {
-            let Some(known) = self.hosts.get_mut(usize::from(host)) else { continue };
-            let place = match known.networks.iter().position(|&(other, ..)| other == network) {
-                Some(place) => place,
-                None => {
-                    known.networks.push((network, false, false));
-                    known.networks.len() - 1
-                }
-            };
-            if let Some((_, has_sent, has_received)) = known.networks.get_mut(place) {
-                *if sends { has_sent } else { has_received } = true;
+        let path = (roce.addresses(), frame.network);
+        let Ends { from, to, network } = match self.last {
+            Some((last, ends)) if last == path => ends,
+            _ => {
+                let Some(ends) = self.ends(path) else { return };
+                self.last = Some((path, ends));
+                ends
             }
-        }
+        };
         let side = match frame.record.direction {
             Direction::Outbound => Some((0, from)),
             Direction::Inbound => Some((1, to)),
@@ -221,6 +226,27 @@ impl Surveyor {
         ) {
             self.connections.add(frame.record.number, End { from, to, qpn, network }, roce);
         }
+    }
+
+    /// The ends of a path, which are recorded if they are new. `None` if there are too many hosts or networks.
+    #[inline(never)]
+    fn ends(&mut self, (addresses, network): Path) -> Option<Ends> {
+        let network = self.network(network)?;
+        let (from, to) = (self.host(addresses.source())?, self.host(addresses.destination())?);
+        for (host, sends) in [(from, true), (to, false)] {
+            let Some(known) = self.hosts.get_mut(usize::from(host)) else { continue };
+            let place = match known.networks.iter().position(|&(other, ..)| other == network) {
+                Some(place) => place,
+                None => {
+                    known.networks.push((network, false, false));
+                    known.networks.len() - 1
+                }
+            };
+            if let Some((_, has_sent, has_received)) = known.networks.get_mut(place) {
+                *if sends { has_sent } else { has_received } = true;
+            }
+        }
+        Some(Ends { from, to, network })
     }
 
     fn management(&mut self, roce: &Roce<'_>, from: u16, to: u16, network: u8) {
