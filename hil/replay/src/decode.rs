@@ -227,10 +227,11 @@ pub fn checksum(frame: &[u8]) -> Checksum {
         .filter(|header| header.first().is_some_and(|first| first >> 4 == 4));
     let length = header.and_then(|header| header.first()).map_or(0, |first| usize::from(first & 15) * 4);
     let Some(header) = header.and_then(|header| header.get(..length)) else { return Checksum::Right };
-    let (words, _) = header.as_chunks::<2>();
-    let sum: u32 = words.iter().map(|&word| u32::from(u16::from_be_bytes(word))).sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    match ((folded & 0xffff) + (folded >> 16), words.get(5)) {
+    // The sum of 32-bit words, with its carries folded in, is that of 16-bit words.
+    let (words, _) = header.as_chunks::<4>();
+    let sum: u64 = words.iter().map(|&word| u64::from(u32::from_be_bytes(word))).sum();
+    let fold = |sum: u64| (sum & 0xffff) + (sum >> 16);
+    match (fold(fold(fold(sum))), header.get(10..12)) {
         (0xffff, _) => Checksum::Right,
         (_, Some([0, 0])) => Checksum::Zero,
         _ => Checksum::Wrong,

@@ -212,6 +212,15 @@ pub struct PathCounts {
     pub cnps_unknown: u64,
 }
 
+/// A pair of addresses that packets go between.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    source: Address,
+    target: Address,
+    /// Its index in [`Replayer::paths`].
+    number: usize,
+}
+
 /// One NIC of the capture.
 #[derive(Debug)]
 struct NicInstance<D> {
@@ -275,8 +284,8 @@ pub struct Replayer<D, F> {
     ignores_icrc: bool,
     buffers: Buffers,
     rest: u64,
-    /// The addresses and the network of the last packet, with their numbers: most packets have the same as the one before.
-    last: Option<((Addresses, u32), (Address, Address))>,
+    /// The addresses and the network of the last packet, with its path: most packets have the same as the one before.
+    last: Option<((Addresses, u32), Path)>,
     numbers: FastMap<Address, u128>,
     /// The numbers of addresses that several hosts have, by host.
     shared: HashMap<Host, Address>,
@@ -303,7 +312,9 @@ pub struct Replayer<D, F> {
     timeline: Timeline,
     losses: Losses,
     rtt_zero: u64,
-    paths: FastMap<PathCounts>,
+    /// Packets from one address to another, and the index of each pair of addresses.
+    paths: Vec<((Address, Address), PathCounts)>,
+    path_numbers: FastMap<usize>,
     pauses_sent: BTreeMap<(Address, u8), PauseRequests>,
     /// For each clock of the capture, the time stamp that is time 0 of the replay.
     bases: Vec<((u32, Direction), u64)>,
@@ -346,7 +357,8 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             timeline: Timeline::default(),
             losses: Losses::default(),
             rtt_zero: 0,
-            paths: FastMap::default(),
+            paths: Vec::new(),
+            path_numbers: FastMap::default(),
             pauses_sent: BTreeMap::new(),
             bases: Vec::new(),
             now: 0,
@@ -450,11 +462,10 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             })
         });
         let too_fast = self.nic_instances.iter().filter(|nic_instance| nic_instance.line.too_fast > 0);
-        let paths = self.paths.iter().map(|(&key, &paths)| (((key >> 16) as Address, key as Address), paths));
         let outcome = Outcome {
             pauses: paused.filter(|paused| paused.time > 0 || paused.frames > 0).collect(),
             too_fast: too_fast.map(|nic_instance| (nic_instance.address, nic_instance.line.too_fast)).collect(),
-            paths: paths.collect(),
+            paths: self.paths.into_iter().collect(),
             addresses: self.addresses,
             networks: self.networks,
             nics,
@@ -561,18 +572,19 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             }
             Checksum::Zero | Checksum::Wrong => self.frames.checksum_unfilled += u64::from(!frame.is_trimmed),
         }
-        let path = (roce.addresses(), frame.network);
-        let (source, target) = match self.last {
-            Some((last, numbers)) if last == path => numbers,
+        let addresses = (roce.addresses(), frame.network);
+        let path = match self.last {
+            Some((last, path)) if last == addresses => path,
             _ => {
-                let Some(numbers) = self.numbers_of(path)? else {
+                let Some(path) = self.path(addresses)? else {
                     self.frames.unfollowed += 1;
                     return Ok(());
                 };
-                self.last = Some((path, numbers));
-                numbers
+                self.last = Some((addresses, path));
+                path
             }
         };
+        let Path { source, target, number } = path;
         let class = roce.info.class();
         self.marking.count(roce, class);
         if class.carries_data() {
@@ -583,8 +595,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         } else if class == Class::Cnp {
             self.timeline.at(now).cnps += 1;
         }
-        let paths = self.paths.entry(u64::from(source) << 16 | u64::from(target)).or_default();
-        paths.packets += 1;
+        self.paths[number].1.packets += 1;
 
         let qpn = roce.bth.dest_qp.get();
         let rx_frame = rx_frame(record);
@@ -644,8 +655,8 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                     self.advance_nic(nic_instance, now)?;
                     self.cnps.captured(now, Route { from: source, to: target, qpn });
                 }
-                let paths = self.paths.entry(u64::from(source) << 16 | u64::from(target)).or_default();
-                paths.cnps += 1;
+                let (_, counts) = &mut self.paths[number];
+                counts.cnps += 1;
                 match self.flows.of_local(source, target, qpn) {
                     Some((_, false)) => {
                         self.drop("cnp_source");
@@ -656,7 +667,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                             flow.notified += 1;
                         }
                     }
-                    None => paths.cnps_unknown += 1,
+                    None => counts.cnps_unknown += 1,
                 }
             }
             _ => {}
@@ -975,12 +986,18 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         self.instance_of.get(usize::from(address)).copied().flatten().map(usize::from)
     }
 
-    /// The numbers of a packet's source and destination in a network; `None` if there are too many addresses.
+    /// The path between two addresses of a network; `None` if there are too many addresses.
     #[inline(never)]
-    fn numbers_of(&mut self, (addresses, network): (Addresses, u32)) -> Result<Option<(Address, Address)>> {
+    fn path(&mut self, (addresses, network): (Addresses, u32)) -> Result<Option<Path>> {
         let source = self.number(addresses.source(), network)?;
-        let destination = self.number(addresses.destination(), network)?;
-        Ok(source.zip(destination))
+        let target = self.number(addresses.destination(), network)?;
+        let (Some(source), Some(target)) = (source, target) else { return Ok(None) };
+        let key = u64::from(source) << 16 | u64::from(target);
+        let number = *self.path_numbers.entry(key).or_insert(self.paths.len());
+        if number == self.paths.len() {
+            self.paths.push(((source, target), PathCounts::default()));
+        }
+        Ok(Some(Path { source, target, number }))
     }
 
     /// The number of an address in a network; `None` if there are too many. A new address becomes a NIC if the filter lets it.

@@ -39,7 +39,9 @@ impl Timeline {
             self.widen();
         }
         let place = (now / self.width) as usize;
-        self.spans.resize(self.spans.len().max(place + 1), Span::default());
+        if self.spans.len() <= place {
+            self.spans.resize(place + 1, Span::default());
+        }
         &mut self.spans[place]
     }
 

@@ -130,7 +130,8 @@ impl CopyFinder {
         if network != 0 {
             self.recent.add(of(TAGGED), seen);
         }
-        let former = self.recent.add(of(network), seen).or(other).filter(|former| time.abs_diff(former.time) <= LONGEST);
+        let former =
+            self.recent.add(of(network), seen).or(other).filter(|former| time.abs_diff(former.time) <= LONGEST);
         match former {
             Some(former) if self.pairs.len() < PAIRS => {
                 let goes = if seen.is_marked && !former.is_marked { former.frame } else { frame };
