@@ -282,7 +282,8 @@ pub struct Replayer<D, F> {
     nic_filter: NicFilter,
     survey: Rc<Survey>,
     ignores_icrc: bool,
-    buffers: Buffers,
+    /// `None` before the first frame, and while a frame borrows from it.
+    buffers: Option<Box<Buffers>>,
     rest: u64,
     /// The addresses and the network of the last packet, with its path: most packets have the same as the one before.
     last: Option<((Addresses, u32), Path)>,
@@ -330,7 +331,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             nic_filter,
             survey: Rc::default(),
             ignores_icrc: false,
-            buffers: Buffers::default(),
+            buffers: None,
             rest: REST,
             last: None,
             numbers: FastMap::default(),
@@ -395,10 +396,10 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         self.frames.total += 1;
         self.frames.truncated += u64::from((record.bytes.len() as u64) < u64::from(record.original_len));
         self.frames.untimed += u64::from(!record.is_timed);
-        let mut buffers = mem::take(&mut self.buffers);
+        let mut buffers = self.buffers.take().unwrap_or_default();
         let frame = decode(*record, self.shim_port, &mut buffers);
         let played = self.decoded(&frame, now);
-        self.buffers = buffers;
+        self.buffers = Some(buffers);
         played
     }
 
