@@ -44,7 +44,7 @@ pub enum Content<'a> {
 
 /// Decodes a frame. Shims are on UDP port `shim_port` in the capture; the NICs expect them on [`shim::PORT`], so the port of
 /// such a frame is replaced.
-#[inline]
+#[inline(always)]
 pub fn decode<'a>(record: Record<'a>, shim_port: u16, buffers: &'a mut Buffers) -> Frame<'a> {
     let parsed = wire::parse_on(record.bytes, record.original_len as usize, shim_port);
     match parsed {
