@@ -50,9 +50,12 @@ pub struct Bth {
 }
 
 impl Bth {
+    /// Bytes on the wire.
+    pub(super) const LEN: usize = 12;
+
     /// The pad count. An error unless the transport version is 0.
     #[inline]
-    pub(super) fn pad(bytes: &[u8; 12]) -> Result<u8, Malformed> {
+    pub(super) fn pad(bytes: &[u8; Self::LEN]) -> Result<u8, Malformed> {
         let &[_, flags, ..] = bytes;
         let flags = Flags(flags);
         if flags.version() == 0 { Ok(flags.pad()) } else { Err(Malformed::BthVersion) }
@@ -60,7 +63,7 @@ impl Bth {
 
     /// Reads the twelve bytes.
     #[inline(always)]
-    pub(super) fn parse(bytes: &[u8; 12]) -> Self {
+    pub(super) fn parse(bytes: &[u8; Self::LEN]) -> Self {
         let &[opcode, flags, key0, key1, marks, qp0, qp1, qp2, request, psn0, psn1, psn2] = bytes;
         let (flags, marks) = (Flags(flags), Marks(marks));
         Self {

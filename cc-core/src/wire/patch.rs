@@ -6,7 +6,7 @@
 
 use super::cursor::Output;
 use super::ethernet::TagProtocol;
-use super::{Bth, Crc32, IPV4, IPV6, Parsed, ROCE_V1, parse};
+use super::{Aeth, Bth, Crc32, IPV4, IPV6, Parsed, ROCE_V1, opcode, parse};
 use crate::Ecn;
 
 /// Writes the ECN field of a frame's IPv4 or IPv6 header, or of RoCEv1's GRH, behind any number of VLAN tags. Returns whether
@@ -71,6 +71,21 @@ pub fn set_bth(frame: &mut [u8], at: usize, bth: &Bth) -> bool {
     let pad = Bth::pad(bytes).unwrap_or(0);
     bth.emit(pad, &mut Output::new(bytes));
     true
+}
+
+/// Writes the acknowledgement extension header of a frame whose base transport header is at byte `at`, see
+/// [`Roce::bth_at`](super::Roce::bth_at). Returns `false` if the frame has none or is too short. The ICRC must then be written
+/// again: see [`write_icrc`].
+#[inline]
+pub fn set_aeth(frame: &mut [u8], at: usize, aeth: Aeth) -> bool {
+    let Some((&mut opcode, rest)) = frame.get_mut(at..).and_then(|bth| bth.split_first_mut()) else { return false };
+    let info = opcode::info(opcode);
+    let place = (Bth::LEN - 1).saturating_add(info.offset(opcode::Header::Ack));
+    let Some(bytes) = rest.get_mut(place..).and_then(<[u8]>::first_chunk_mut) else { return false };
+    if info.has(opcode::Header::Ack) {
+        *bytes = aeth.word().to_be_bytes();
+    }
+    info.has(opcode::Header::Ack)
 }
 
 /// Writes the ICRC of a whole RoCE frame, whose shims are on [`shim::PORT`](super::shim::PORT): for frames made from a

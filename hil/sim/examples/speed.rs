@@ -7,7 +7,7 @@ use anyhow::Result;
 use cc_core::{IntLayout, Nanos};
 use hil_algorithms::algorithm;
 use hil_sim::Picos;
-use hil_sim::fabric::{Effects, Examples, FlowSpec, FlowTuple, LineHeaders, Network, Scenario, Topology};
+use hil_sim::fabric::{Effects, Examples, FlowSpec, FlowTuple, LineHeaders, Network, Scenario, Topology, Transport};
 use hil_sim::marking::Stages;
 use std::time::Instant;
 
@@ -61,7 +61,7 @@ fn run(Case { name, algorithm: algorithm_name, topology, flows }: Case) -> Resul
             FlowSpec { source, destination, bytes, start: 0, tuple }
         })
         .collect();
-    let stages = |_| -> Result<Stages> {
+    let stages = |_, _| -> Result<Stages> {
         let red = ("red", vec![400_000, 1_600_000, 200_000, 0]);
         Ok(if algorithm_name == "hpcc" { vec![red, ("int", vec![1, 4])] } else { vec![red] })
     };
@@ -74,6 +74,9 @@ fn run(Case { name, algorithm: algorithm_name, topology, flows }: Case) -> Resul
         stages: Box::new(stages),
         int_layout: IntLayout::Compact,
         payload: 1_000,
+        transport: Transport::default(),
+        records: None,
+        pauses: None,
         base_rtt: Nanos::new(13_000),
         end: 1_000_000_000_000,
         seed: 1,

@@ -1,28 +1,28 @@
 //! Incast: many senders and one receiver, whose switch port is congested, and a tap at that port.
 
-use super::event_queue::EventQueue;
-use super::host::{Host, Messages};
+use super::fabric::{
+    Effects, Examples, FlowSpec, FlowTuple, Kind, Link, Network, Origin, Scenario, Topology, Transport,
+};
 use super::marking::{Pauses, Stages};
-use super::network::Network;
-use super::packet::{self, Flow, PacketFormat};
-pub use super::run::Summary;
-use super::run::{Event, Run};
-use super::switch::Switch;
-use super::{Cable, Picos, instant};
-use anyhow::{Context, Result, anyhow, ensure};
-use cc_core::{Bytes, Link, Nanos, Psn, Qpn, Rate};
+use super::packet::PacketFormat;
+use super::{Picos, fabric};
+use anyhow::{Context, Result, ensure};
+use cc_core::wire::opcode::Class;
+use cc_core::wire::{self, Parsed, cm};
+use cc_core::{Ecn, IntLayout, Nanos};
 use hil_algorithms::Algorithm;
 use hil_algorithms::settings::SettingsTable;
 use hil_cores::random::SplitMix;
+use std::num::NonZeroU32;
 
 /// The scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Incast {
     /// Hosts that send, one flow each: 1 to [`MOST_SENDERS`]. The receiver is one more host.
     pub senders: usize,
-    /// Speed of every cable, in Gb/s.
+    /// Speed of every link, in Gb/s.
     pub gbps: u32,
-    /// Propagation delay of every cable.
+    /// Propagation delay of every link.
     pub delay: Nanos,
     /// Payload bytes of a data packet, at most 4 096.
     pub payload: u32,
@@ -32,12 +32,33 @@ pub struct Incast {
     pub duration: Nanos,
     /// Periodic PFC pauses by the receiver; `None` for no pauses.
     pub pauses: Option<Pauses>,
-    /// Records of received flows for which the receiver's NIC has room, rounded up to four times a power of two. With fewer
-    /// than there are flows, records are evicted, which [`Summary::evicted`] counts. With `None` there is room for all flows,
-    /// and a run in which a record is evicted fails.
+    /// As [`Scenario::records`].
     pub records: Option<usize>,
     /// Seed of the random generator, which draws start times, first sequence numbers and marks.
     pub seed: u64,
+}
+
+/// Totals of a run.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Summary {
+    /// Frames passed to the tap.
+    pub frames: u64,
+    /// Data frames among them.
+    pub data: u64,
+    /// Data frames with CE.
+    pub marked: u64,
+    /// Data frames marked UE (undetermined), if the switch has TCD.
+    pub undetermined: u64,
+    /// CNPs of the receiver.
+    pub cnps: u64,
+    /// CNPs of switches.
+    pub switch_cnps: u64,
+    /// Data packets that stages of switches have dropped.
+    pub dropped: u64,
+    /// Records of received flows that the receiver's NIC has evicted.
+    pub evicted: u64,
+    /// The longest queue of a switch port, in bytes.
+    pub longest_queue: u64,
 }
 
 /// The most senders that have an address: those of hosts are 10.0.0.1 to 10.0.255.254.
@@ -77,98 +98,95 @@ impl Incast {
     ) -> Result<Summary> {
         ensure!((1..=MOST_SENDERS).contains(&self.senders), "{} senders: expected 1 to {MOST_SENDERS}", self.senders);
         ensure!((1..=4_096).contains(&self.payload), "payload of {} bytes: expected 1 to 4096", self.payload);
-        ensure!(self.message > 0, "a message has at least one packet");
+        let message = NonZeroU32::new(self.message).context("a message has at least one packet")?;
         ensure!((1..=1_600).contains(&self.gbps), "{} Gb/s: expected 1 to 1600", self.gbps);
         ensure!(!switches.is_empty(), "no switch: expected at least one");
-        let receiver = self.senders;
-        let mut random = SplitMix::new(self.seed);
-        let flows: Vec<Flow> = (0..self.senders)
-            .map(|sender| Flow {
-                sender,
-                receiver,
-                sender_qpn: Qpn::new(0x0100 + sender as u32),
-                receiver_qpn: Qpn::new(0x0200 + sender as u32),
-                // The PSNs of the first flow wrap after 128 packets.
-                first_psn: if sender == 0 { Psn::new(0x00ff_ff80) } else { Psn::new(random.draw() as u32) },
-            })
-            .collect();
-        let format = PacketFormat::of(algorithm.signals(), self.payload);
-        let made = flows.iter().map(|flow| format.template(flow)).collect::<Result<Vec<_>>>()?;
-        let (templates, layouts): (Vec<_>, Vec<_>) = made.into_iter().unzip();
-        let (template, layout) = templates.first().zip(layouts.first().copied()).context("no flow")?;
-        let frame_bytes = u32::from(layout.wire_len);
-        let cable = Cable { gbps: self.gbps, delay: Picos::from(self.delay.get()) * 1_000 };
-        let network = Network::line(receiver + 1, switches.len(), cable);
-        // The delays of all cables, both ways, and a serialisation on each: switches store and forward.
-        let cables = switches.len() as Picos + 1;
-        let base_rtt = (cables * (2 * cable.delay + cable.serialisation(frame_bytes))).div_ceil(1_000);
-        let link = Link {
-            line_rate: Rate::from_gbps(self.gbps),
-            mtu: Bytes::new(frame_bytes),
-            base_rtt: Nanos::new(u32::try_from(base_rtt).context("the cables are too long")?),
-        };
-        let messages = Messages { frame_bytes, packets: self.message };
-        let mut nics = algorithm.nics(link, settings).map_err(|error| anyhow!("{error}"))?;
-        // Four entries for each flow that is received: the table is set-associative, and few flows then share a set.
-        let records = self.records.unwrap_or((4 * self.senders).next_power_of_two().max(LEAST_ROOM));
-        let hosts = (0..=receiver)
-            .map(|number| {
-                nics.add(instant(0), LEAST_ROOM, if number == receiver { records } else { LEAST_ROOM });
-                Host::new(number, cable, messages)
-            })
-            .collect();
-        let switches = (0..)
-            .zip(switches)
-            .map(|(place, stages)| {
-                let seed = self.seed.wrapping_add(SEED_STEP.wrapping_mul(place));
-                Switch::new(network.ports(receiver + 1 + place as usize), &link, stages, seed)
-            })
-            .collect::<Result<_>>()?;
-        let mut run = Run {
-            receiver,
+        let receiver = self.senders as u32;
+        let topology = self.line(switches.len() as u32);
+        let frame_bytes = PacketFormat::of(algorithm.signals(), self.payload).frame_bytes()?;
+        let scenario = Scenario {
+            topology: &topology,
+            flows: &self.flows(),
+            algorithm,
+            settings,
+            stages: Box::new(|node, _| Ok(switches[(node - receiver - 1) as usize].clone())),
+            int_layout: IntLayout::Wide,
+            payload: self.payload,
+            transport: Transport { message: Some(message), ack_interval: message, handshake: true },
+            records: self.records,
+            pauses: self.pauses.map(|pauses| (receiver, pauses)),
+            base_rtt: self.base_rtt(switches.len() as u64, frame_bytes)?,
             end: Picos::from(self.duration.get()) * 1_000,
-            pauses: self.pauses,
-            templates: &templates,
-            data: (packet::parse(template, usize::from(layout.wire_len))?, layout),
-            datagrams: vec![Vec::new(); flows.len()],
-            slab: packet::InFlight::new(template.len().max(if layout.has_shims() {
-                packet::LONGEST_REPLY
-            } else {
-                CNP
-            })),
-            flows,
-            nics,
-            hosts,
-            switches,
-            network,
-            events: EventQueue::new(),
-            tap,
-            frame: Vec::new(),
-            summary: Summary::default(),
+            seed: self.seed,
+            shuffle: None,
+            effects: Effects::default(),
         };
-        run.connect(&mut random)?;
-        if let Some(pauses) = self.pauses {
-            ensure!(pauses.length < pauses.every, "pauses are longer than the time from one to the next");
-            run.events.add(Picos::from(pauses.every.get()) * 1_000, Event::Pause);
-        }
-        let mut summary = run.play()?;
-        let counters = run.nics.counters(receiver).np;
-        let evicted = counters.iter().find(|&&(name, _)| name == "np_flows_evicted").map_or(0, |&(_, count)| count);
-        ensure!(
-            evicted == 0 || self.records.is_some(),
-            "the receiver's NIC evicted {evicted} flows from its table, which has room for all: a fault of the simulation"
-        );
-        summary.evicted = evicted;
-        Ok(summary)
+        let mut summary = Summary::default();
+        let mut count = |at: Picos, origin, frame: &[u8]| {
+            summary.count(origin, frame);
+            tap(at / 1_000, frame)
+        };
+        let examples = Examples::new(&scenario)?;
+        let mut network = Network::new(&scenario, &examples)?;
+        network.tap(receiver, &mut count);
+        while network.advance(EVENTS)? {}
+        let fabric::Totals { dropped, evicted, longest_queue, .. } = network.finish()?;
+        Ok(Summary { dropped, evicted, longest_queue, ..summary })
+    }
+
+    /// A line of so many switches, at least one: the senders, which are the first hosts, at the first switch, and the receiver,
+    /// which is the last host, at the last one.
+    fn line(&self, switches: u32) -> Topology {
+        let receiver = self.senders as u32;
+        let (first, last) = (receiver + 1, receiver + switches);
+        let mut ends: Vec<_> = (0..receiver).map(|host| [host, first]).collect();
+        ends.extend((first..last).map(|switch| [switch, switch + 1]));
+        ends.push([receiver, last]);
+        let (bits_per_second, delay) = (u64::from(self.gbps) * 1_000_000_000, Picos::from(self.delay.get()) * 1_000);
+        let mut nodes = vec![Kind::Host; first as usize];
+        nodes.resize(last as usize + 1, Kind::Switch);
+        Topology { nodes, links: ends.into_iter().map(|ends| Link { ends, bits_per_second, delay }).collect() }
+    }
+
+    /// One flow of each sender, with more bytes than a run can send. Each begins at a random time in the first microsecond.
+    fn flows(&self) -> Vec<FlowSpec> {
+        let (mut random, destination) = (SplitMix::new(self.seed ^ STARTS), self.senders as u32);
+        let flow = |source| {
+            let tuple = FlowTuple { source, destination, ports: 0 };
+            FlowSpec { source, destination, bytes: ENDLESS, start: random.draw() % 1_000_000, tuple }
+        };
+        (0..destination).map(flow).collect()
+    }
+
+    /// The delays of all links on the way, both ways, and a serialisation on each: switches store and forward.
+    fn base_rtt(&self, switches: u64, frame_bytes: u32) -> Result<Nanos> {
+        let serialisation = fabric::serialisation(u64::from(self.gbps) * 1_000_000_000, frame_bytes);
+        let base_rtt = (switches + 1) * (2 * Picos::from(self.delay.get()) * 1_000 + serialisation);
+        u32::try_from(base_rtt.div_ceil(1_000)).map(Nanos::new).context("the links are too long")
     }
 }
 
-/// Smallest number of flows for which a host's tables have room.
-const LEAST_ROOM: usize = 64;
+impl Summary {
+    /// Counts a frame that is passed to the tap.
+    fn count(&mut self, origin: Origin, frame: &[u8]) {
+        self.frames += 1;
+        let Ok(Parsed::Roce(roce)) = wire::parse(frame, frame.len()) else { return };
+        match origin {
+            Origin::Switch => self.switch_cnps += 1,
+            Origin::Sent => self.cnps += u64::from(roce.info.class() == Class::Cnp),
+            Origin::Arrived if roce.info.class().carries_data() && roce.bth.dest_qp != cm::QP => {
+                self.data += 1;
+                self.marked += u64::from(roce.ecn == Ecn::Ce);
+                self.undetermined += u64::from(roce.ecn == Ecn::Ect1);
+            }
+            Origin::Arrived => {}
+        }
+    }
+}
 
-/// The seeds of two switches are at least so far apart (the odd constant of SplitMix64, with its halves exchanged: the queues
-/// of one switch are apart by the constant itself).
-const SEED_STEP: u64 = 0x7f4a_7c15_9e37_79b9;
-
-/// Bytes of a CNP.
-const CNP: usize = 14 + 20 + 8 + 12 + 16 + 4;
+/// Bytes of a flow: 14 hours at 1,600 Gb/s.
+const ENDLESS: u64 = 1 << 53;
+/// Events between two looks at whether the run is over.
+const EVENTS: u64 = 1 << 16;
+/// Distinguishes the random numbers of start times from the others of a seed.
+const STARTS: u64 = 0x7374_6172_7473;

@@ -1,6 +1,5 @@
 //! Frames of the simulated fabric, as bytes.
 
-use super::slab::{PacketId, Slab};
 use anyhow::{Result, anyhow, bail};
 use cc_core::wire::shim::{self, IntShim, MlccData, Time};
 use cc_core::wire::{self, Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, NoCrc, Parsed, Pfc, Roce};
@@ -9,9 +8,6 @@ use cc_core::{Ecn, IntLayout, Psn, Qpn, Stamp};
 use cc_cp::Verdict;
 use cc_rp::Signals;
 use std::net::Ipv4Addr;
-
-/// Priority of data; the other queue, of ACKs and CNPs, is served first and never marked.
-pub(crate) const DATA: u8 = 3;
 
 /// A connection between two hosts.
 #[derive(Clone, Copy, Debug)]
@@ -26,42 +22,6 @@ pub(crate) struct Flow {
     pub(crate) receiver_qpn: Qpn,
     /// Sequence number of the first packet.
     pub(crate) first_psn: Psn,
-}
-
-/// What the network of `hil synth` keeps of a packet.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Meta {
-    flow: u32,
-    to: u32,
-    wire_len: u16,
-}
-
-/// The packets in flight of `hil synth`.
-pub(crate) type InFlight = Slab<Meta>;
-
-impl InFlight {
-    /// Puts a packet of a flow to the host `to`, with these header bytes, in a slot. `wire_len` is its length on the wire.
-    ///
-    /// # Panics
-    /// If there are more header bytes than a slot has room for.
-    pub(crate) fn put(&mut self, flow: usize, to: usize, wire_len: u16, header: &[u8]) -> PacketId {
-        self.insert(Meta { flow: flow as u32, to: to as u32, wire_len }, header)
-    }
-
-    /// The packet's flow.
-    pub(crate) fn flow(&self, id: PacketId) -> usize {
-        self.meta(id).flow as usize
-    }
-
-    /// The host to which the packet goes.
-    pub(crate) fn to(&self, id: PacketId) -> usize {
-        self.meta(id).to as usize
-    }
-
-    /// Bytes of the packet's frame on the wire, without preamble, check sequence and gap.
-    pub(crate) fn wire_len(&self, id: PacketId) -> u32 {
-        self.meta(id).wire_len.into()
-    }
 }
 
 /// The shims in the data packets of an algorithm, and how the packets are acknowledged.
@@ -120,6 +80,13 @@ impl PacketFormat {
         Self { payload, ..self }
     }
 
+    /// Bytes of the frame of a data packet.
+    pub(crate) fn frame_bytes(self) -> Result<u32> {
+        let qpn = Qpn::new(0);
+        let flow = Flow { sender: 0, receiver: 1, sender_qpn: qpn, receiver_qpn: qpn, first_psn: Psn::new(0) };
+        Ok(self.template(&flow)?.1.wire_len.into())
+    }
+
     /// The template of a flow's data packets: all headers of a packet in the middle of a message, without payload and ICRC.
     pub(crate) fn template(self, flow: &Flow) -> Result<(Vec<u8>, DataLayout)> {
         let head = headers(flow, flow.receiver);
@@ -150,11 +117,6 @@ impl PacketFormat {
 }
 
 impl DataLayout {
-    /// Whether data packets have shims, which acknowledgements return.
-    pub(crate) const fn has_shims(&self) -> bool {
-        self.time_at.is_some() || self.int_at.is_some()
-    }
-
     /// Writes the verdict of a switch's stages on a data packet into its headers. Its ECN bits were `ecn`. Returns those with
     /// which it leaves.
     pub(crate) fn write_verdict(&self, header: &mut [u8], verdict: &Verdict, ecn: Ecn) -> Ecn {
@@ -272,18 +234,18 @@ pub(crate) fn parse(bytes: &[u8], wire_len: usize) -> Result<Roce<'_>> {
     }
 }
 
-/// A PFC frame that pauses data for so many quanta or, with none, resumes it.
-pub(crate) fn pfc(quanta: u16) -> Pfc {
+/// A PFC frame that pauses a class for so many quanta or, with none, resumes it.
+pub(crate) fn pfc(class: u8, quanta: u16) -> Pfc {
     let mut times = [0; 8];
-    times[usize::from(DATA)] = quanta;
-    Pfc::new(1 << DATA, times)
+    times[usize::from(class)] = quanta;
+    Pfc::new(1 << class, times)
 }
 
 /// The bytes of the PFC frame of a host, as [`pfc`] has it.
-pub(crate) fn emit_pfc(host: usize, quanta: u16) -> Result<Vec<u8>> {
+pub(crate) fn emit_pfc(host: usize, class: u8, quanta: u16) -> Result<Vec<u8>> {
     let mut buffer = vec![0; 64];
-    let length =
-        pfc(quanta).emit(mac(host), &mut buffer).map_err(|error| anyhow!("cannot build a PFC frame: {error:?}"))?;
+    let frame = pfc(class, quanta);
+    let length = frame.emit(mac(host), &mut buffer).map_err(|error| anyhow!("cannot build a PFC frame: {error:?}"))?;
     buffer.truncate(length);
     Ok(buffer)
 }

@@ -1,11 +1,13 @@
-//! Networks with stages that send CNPs.
+//! Networks of hosts and switches.
 
 use cc_core::{IntLayout, Nanos};
 use cc_cp::lscc::direct_int::DirectInt;
 use cc_cp::{QueueStage, int::IntPush};
 use hil_algorithms::algorithm;
 use hil_algorithms::settings::words;
-use hil_sim::fabric::{Effects, Examples, FlowSpec, FlowTuple, Kind, Link, Network, Scenario, Topology};
+use hil_sim::fabric::{
+    Effects, Examples, FlowSpec, FlowTuple, Kind, Link, Network, Origin, Scenario, Topology, Transport,
+};
 
 /// Two hosts at each end of two switches that three others join, each way a path of its own. Telemetry that the first switch of a
 /// path writes is returned by the next, whichever it is: each CNP finds its way to the sender, and is delivered or on its way at
@@ -41,9 +43,12 @@ fn cnps_of_switches_arrive_over_paths_of_equal_length() {
         flows: &flows,
         algorithm: &*algorithm,
         settings: [&rp, &np],
-        stages: Box::new(move |_| Ok(stages())),
+        stages: Box::new(move |_, _| Ok(stages())),
         int_layout: IntLayout::Wide,
         payload: 1_000,
+        transport: Transport::default(),
+        records: None,
+        pauses: None,
         base_rtt: Nanos::new(10_000),
         end: 1_000_000_000_000,
         seed: 1,
@@ -60,4 +65,51 @@ fn cnps_of_switches_arrive_over_paths_of_equal_length() {
     // Data and acknowledgements pass four links, a CNP two or three.
     let hops = totals.packet_hops - 4 * 4 * 2 * 500;
     assert!((2 * (cnps - totals.in_flight)..=3 * cnps).contains(&hops), "{hops} packet-hops of {cnps} CNPs");
+}
+
+/// A packet is admitted while fewer bytes than the window are in flight (Li et al., "HPCC", SIGCOMM 2019, section 3.2: inflight
+/// bytes are kept below W), so that the last one may exceed it. Over links of a millisecond, what leaves before the first
+/// acknowledgement is one window: at 24 Gb/s and a configured round trip of 1 us, 3,000 bytes.
+#[test]
+fn packets_leave_while_fewer_bytes_than_the_window_are_in_flight() {
+    let algorithm = algorithm("hpcc").unwrap();
+    let [(_, rp), (_, np)] = algorithm.presets(Some("draft")).unwrap();
+    let mut exceeded = 0;
+    for gbps in [12, 24, 25, 35, 36, 100, 400] {
+        let topology = Topology::star(2, gbps * 1_000_000_000, 1_000_000_000);
+        let tuple = FlowTuple { source: 0, destination: 1, ports: 0 };
+        let flows = [FlowSpec { source: 0, destination: 1, bytes: 1_000_000, start: 0, tuple }];
+        let scenario = Scenario {
+            topology: &topology,
+            flows: &flows,
+            algorithm: &*algorithm,
+            settings: [&rp, &np],
+            stages: Box::new(|_, _| Ok(Vec::new())),
+            int_layout: IntLayout::Wide,
+            payload: 1_024,
+            transport: Transport::default(),
+            records: None,
+            pauses: None,
+            base_rtt: Nanos::new(1_000),
+            end: 4_000_000_000,
+            seed: 1,
+            shuffle: None,
+            effects: Effects::default(),
+        };
+        let (mut sent, mut bytes, mut frame_bytes) = (0, 0, 0);
+        let mut tap = |_, origin, frame: &[u8]| {
+            assert_eq!(origin, Origin::Sent, "the first acknowledgement comes after 4 ms");
+            (sent, bytes, frame_bytes) = (sent + 1, bytes + frame.len() as u64, frame.len() as u64);
+            Ok(())
+        };
+        let examples = Examples::new(&scenario).unwrap();
+        let mut network = Network::new(&scenario, &examples).unwrap();
+        network.tap(0, &mut tap);
+        while network.advance(1 << 20).unwrap() {}
+        network.finish().unwrap();
+        let window = gbps * 1_000 / 8;
+        assert_eq!(sent, window.div_ceil(frame_bytes), "{gbps} Gb/s");
+        exceeded += u64::from(bytes > window);
+    }
+    assert!(exceeded > 0, "no window that is no multiple of a frame");
 }

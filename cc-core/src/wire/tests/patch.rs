@@ -192,8 +192,8 @@ proptest! {
 
     #[test]
     fn a_template_filled_in_place_is_the_frame_emitted(first in any_frame(), second in any_frame()) {
-        // The second frame's BTH and time stamp are written into the first frame; the opcode stays, and with it the extension
-        // headers.
+        // The second frame's BTH, AETH and time stamp are written into the first frame; the opcode stays, and with it which
+        // extension headers there are.
         let mut shims = first.shims.borrowed();
         let bth = Bth { opcode: first.bth.opcode, ..second.bth };
         let sent = Stamp::from_bits(second.bth.psn.get());
@@ -201,9 +201,14 @@ proptest! {
         if matches!(first.addresses, Addresses::Gid { .. }) {
             shims = Shims::NONE;
         }
-        let expected = emit(&Frame { bth, shims, ..first.frame() });
+        let aeth = second.extensions.aeth;
+        let extensions = Extensions { aeth, ..first.extensions };
+        let expected = emit(&Frame { bth, shims, extensions, ..first.frame() });
         let mut frame = written(|buffer| first.frame().emit::<NoCrc>(buffer));
         let (bth_at, time_at) = (roce(&frame).bth_at(), roce(&frame).time_at());
+        if opcode::info(bth.opcode).has(opcode::Header::Ack) {
+            prop_assert!(set_aeth(&mut frame, bth_at, aeth));
+        }
         prop_assert_eq!(time_at.is_some(), shims.time.is_some());
         prop_assert!(set_bth(&mut frame, bth_at, &bth));
         if let Some(at) = time_at {
@@ -223,6 +228,7 @@ proptest! {
         chain::write_mlcc_at(&mut frame, at, &chain::MlccData::default());
         chain::set_sent_at(&mut frame, at, Stamp::from_bits(1));
         set_bth(&mut frame, at, &Bth::default());
+        set_aeth(&mut frame, at, Aeth::default());
         write_icrc::<TableCrc>(&mut frame);
     }
 

@@ -13,7 +13,8 @@ use std::collections::BinaryHeap;
 /// 3. PFC frames and messages of a neighbour;
 /// 4. ports that become free, and those whose pause is over;
 /// 5. hosts that may send, which see all of the above;
-/// 6. flows that begin.
+/// 6. flows that begin;
+/// 7. hosts that pause their port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub(crate) enum Class {
@@ -29,6 +30,8 @@ pub(crate) enum Class {
     Poll,
     /// A flow begins.
     Start,
+    /// A host pauses its port.
+    Pause,
 }
 
 /// An event: when, what, and where. Each field is part of the order, and equal events have one effect, so that the order in which
@@ -55,7 +58,8 @@ impl Event {
             2 => Class::Notice,
             3 => Class::Free,
             4 => Class::Poll,
-            _ => Class::Start,
+            5 => Class::Start,
+            _ => Class::Pause,
         }
     }
 

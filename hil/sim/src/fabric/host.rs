@@ -3,16 +3,17 @@
 use super::calendar::{Class as EventClass, Event};
 use super::packets::{InFlight, Kind, Meta, PacketId};
 use super::ready::ReadySet;
-use super::{Completion, FIRST_QPN, Network};
+use super::{Completion, FIRST_QPN, FlowSpec, Network, Notice, Origin, Place};
+use crate::marking::Pauses;
 use crate::packet::{self, Control, Flow};
 use crate::{Picos, instant};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use cc_core::table::Handle;
 use cc_core::wire::opcode;
-use cc_core::wire::{self, Bth, CnpMarking, NoCrc, Pfc, Response, Roce};
+use cc_core::wire::{self, Aeth, Bth, CnpMarking, FlowKey, NoCrc, Response, Roce, cm, pfc};
 use cc_core::{Bytes, CnpBodyKind, Ecn, Nanos, Rate};
 use cc_np::NotSent;
-use hil_algorithms::{NicOutput, RxFields};
+use hil_algorithms::{NicGroup, NicOutput, RxFields};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -44,6 +45,9 @@ pub(super) struct Host {
     wake_at: Picos,
 }
 
+/// Communication identifiers of receivers, in handshakes, begin behind this.
+const RECEIVER_ID: u32 = 0x100;
+
 /// Not scheduled.
 const NEVER: Picos = Picos::MAX;
 
@@ -71,6 +75,17 @@ impl Host {
     pub(super) fn waiting_packets(&self) -> usize {
         self.control.len()
     }
+
+    /// The group of its NIC.
+    pub(super) const fn group(&self) -> usize {
+        self.group
+    }
+
+    /// Records of received flows that its NIC, which is of this group, has evicted.
+    pub(super) fn evicted(&self, group: &dyn NicGroup) -> u64 {
+        let counters = group.counters(self.nic).np;
+        counters.iter().find(|&&(name, _)| name == "np_flows_evicted").map_or(0, |&(_, count)| count)
+    }
 }
 
 /// A flow that has begun, at both ends.
@@ -86,6 +101,8 @@ pub(super) struct Sender {
     next: u64,
     /// Bytes acknowledged.
     acked: u64,
+    /// Packets of the present message that are still to be sent.
+    left: u32,
     rate: Rate,
     window: u32,
     /// No packet leaves before this time: the NIC's order.
@@ -105,6 +122,10 @@ pub(super) struct Sender {
     sent_at: VecDeque<Picos>,
     /// The ports by which its packets leave each node, and those of its acknowledgements.
     paths: [Vec<u32>; 2],
+    /// Messages that have arrived.
+    messages: u32,
+    /// Packets that arrive before the next one that is acknowledged.
+    unacknowledged: u32,
 }
 
 /// How bytes are counted for windows.
@@ -136,6 +157,7 @@ impl Sender {
             size: 0,
             next: 0,
             acked: 0,
+            left: 0,
             rate: Rate::ZERO,
             window: u32::MAX,
             held_until: 0,
@@ -147,6 +169,8 @@ impl Sender {
             round_trip_ends: 0,
             sent_at: VecDeque::new(),
             paths: Default::default(),
+            messages: 0,
+            unacknowledged: 0,
         }
     }
 
@@ -166,7 +190,7 @@ impl Sender {
 
     /// The port by which a packet leaves the node that it reaches after `hops` others.
     pub(super) fn egress(&self, kind: Kind, hops: usize) -> u32 {
-        self.paths[usize::from(kind != Kind::Data)][hops]
+        self.paths[usize::from(!matches!(kind, Kind::Data | Kind::Request))][hops]
     }
 }
 
@@ -234,14 +258,18 @@ fn parse_like<'a>(example: &Roce<'_>, frame: &'a [u8], wire_len: u16) -> Result<
 
 impl Network<'_> {
     /// Calls a function of a host's NIC, and then puts the flows that its decisions were about where they belong.
+    ///
+    /// # Errors
+    /// Those of the tap, to which the frames that the NIC sends are passed.
     fn with_nic<T>(
         &mut self,
         now: Picos,
         host: u32,
         opening: Option<u32>,
-        call: impl FnOnce(&mut dyn hil_algorithms::NicGroup, usize, &mut Output<'_>) -> T,
-    ) -> T {
+        call: impl FnOnce(&mut dyn NicGroup, usize, &mut Output<'_>) -> T,
+    ) -> Result<T> {
         let at = &mut self.hosts[host as usize];
+        let (node, before) = (at.node, at.control.len());
         let mut touched = std::mem::take(&mut self.touched);
         let mut output = Output {
             now,
@@ -269,13 +297,26 @@ impl Network<'_> {
         }
         touched.clear();
         self.touched = touched;
-        result
+        if self.is_tapped(node) {
+            for place in before..self.hosts[host as usize].control.len() {
+                self.show(now, Origin::Sent, self.hosts[host as usize].control[place])?;
+            }
+        }
+        Ok(result)
     }
 
-    /// A flow begins.
+    /// A host's transport sends a packet of a flow that is no data.
+    fn send_control(&mut self, now: Picos, host: u32, packet: PacketId) -> Result<()> {
+        self.totals.injected += 1;
+        let at = &mut self.hosts[host as usize];
+        at.control.push_back(packet);
+        if self.is_tapped(self.hosts[host as usize].node) { self.show(now, Origin::Sent, packet) } else { Ok(()) }
+    }
+
+    /// A flow begins: with the handshake of its connection, or at once.
     pub(super) fn start(&mut self, now: Picos, flow: u32) -> Result<()> {
         let spec = self.specs[flow as usize];
-        let (super::Place::Host(host), super::Place::Host(_)) =
+        let (Place::Host(host), Place::Host(_)) =
             (self.places[spec.source as usize], self.places[spec.destination as usize])
         else {
             return Err(anyhow!("flow {flow}: its ends are not hosts"));
@@ -285,16 +326,62 @@ impl Network<'_> {
         let paths = forward.zip(back).map(|(forward, back)| [forward, back]);
         let (source, destination) = (spec.source, spec.destination);
         let paths = paths.with_context(|| format!("flow {flow}: no path from node {source} to node {destination}"))?;
-        let template = self.format.template(&self.flows[flow as usize])?.0;
-        let ends = &self.flows[flow as usize];
+        let ends = self.flows[flow as usize];
+        let template = self.format.template(&ends)?.0;
         let ack = Control::Ack { psn: ends.first_psn, messages: 0, marked: false };
-        let ack_template = packet::control(ends, ends.sender, ack)?;
+        let ack_template = packet::control(&ends, ends.sender, ack)?;
+        let left = self.transport.packets_of_message();
+        let sender = &mut self.senders[flow as usize];
+        *sender = Sender { host, size: spec.bytes, left, template, ack_template, paths, ..Sender::idle() };
+        if self.transport.handshake {
+            let (local_qpn, starting_psn) = (ends.sender_qpn, ends.first_psn);
+            let request = cm::Message::Request { local_id: flow + 1, local_qpn, starting_psn };
+            self.send_handshake(now, host, flow, Kind::Request, request)?;
+            return self.transmit(now, host);
+        }
+        self.open(now, flow)
+    }
+
+    /// A host sends a message of the connection manager about a flow.
+    fn send_handshake(&mut self, now: Picos, host: u32, flow: u32, kind: Kind, message: cm::Message) -> Result<()> {
+        let ends = &self.flows[flow as usize];
+        let to = if kind == Kind::Request { ends.receiver } else { ends.sender };
+        let frame = packet::control(ends, to, Control::Handshake(message))?;
+        let bytes = u16::try_from(frame.len())?;
+        let meta = Meta { flow, kind, wire_len: bytes, line_bytes: bytes, ..Meta::default() };
+        let packet = self.slab.insert(meta, &frame);
+        self.send_control(now, host, packet)
+    }
+
+    /// A message of the connection manager has arrived.
+    fn on_handshake(&mut self, now: Picos, host: u32, flow: u32, packet: &Roce<'_>) -> Result<()> {
+        let ends = self.flows[flow as usize];
+        match cm::Message::parse(packet) {
+            Some(cm::Message::Request { local_id: remote_id, .. }) => {
+                let (local_qpn, starting_psn) = (ends.receiver_qpn, ends.first_psn);
+                let local_id = RECEIVER_ID + remote_id;
+                let reply = cm::Message::Reply { local_id, remote_id, local_qpn, starting_psn };
+                self.send_handshake(now, host, flow, Kind::Reply, reply)
+            }
+            Some(cm::Message::Reply { local_id: remote_id, remote_id: local_id, .. }) => {
+                let ready = cm::Message::ReadyToUse { local_id, remote_id };
+                self.send_handshake(now, host, flow, Kind::Request, ready)?;
+                self.open(now, flow)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The NICs at both ends of a flow learn of its connection, and the sender begins to send.
+    fn open(&mut self, now: Picos, flow: u32) -> Result<()> {
+        let FlowSpec { source, destination, .. } = self.specs[flow as usize];
+        let host = self.senders[flow as usize].host;
         let number = self.hosts[host as usize].sending.len() as u32;
         self.hosts[host as usize].sending.push(flow);
         let sender = &mut self.senders[flow as usize];
-        *sender = Sender { host, number, size: spec.bytes, due: now, template, ack_template, paths, ..Sender::idle() };
+        (sender.number, sender.due) = (number, now);
         let opened =
-            self.with_nic(now, host, Some(flow), |nics, nic, output| nics.open(nic, instant(now), PRIORITY, output));
+            self.with_nic(now, host, Some(flow), |nics, nic, output| nics.open(nic, instant(now), PRIORITY, output))?;
         let handle = opened.ok_or_else(|| anyhow!("the NIC of host {source} has no room for flow {flow}"))?;
         let Host { slots, group, nic, .. } = &mut self.hosts[host as usize];
         let slot = usize::from(handle.index());
@@ -302,8 +389,20 @@ impl Network<'_> {
             slots.resize(slot + 1, u32::MAX);
         }
         slots[slot] = flow;
-        let number = self.flows[flow as usize].sender_qpn;
-        self.groups[*group].bind(*nic, handle, number).map_err(|error| anyhow!("flow {flow}: {error:?}"))?;
+        let ends = self.flows[flow as usize];
+        let nics = &mut *self.groups[*group];
+        nics.bind(*nic, handle, ends.sender_qpn).map_err(|error| anyhow!("flow {flow}: {error:?}"))?;
+        let data = packet::parse(&self.senders[flow as usize].template, self.data.1.wire_len.into())?;
+        if self.remote_names {
+            ensure!(
+                nics.learn_remote(*nic, handle, FlowKey::of_data(&data)),
+                "the NIC of host {source} has no room for the name by which switches address flow {flow}"
+            );
+        }
+        if let Place::Host(receiver) = self.places[destination as usize] {
+            let Host { group, nic, .. } = self.hosts[receiver as usize];
+            self.groups[group].learn_sender(nic, instant(now), &data, ends.sender_qpn);
+        }
         self.senders[flow as usize].handle = Some(handle);
         self.settle(now, flow);
         self.transmit(now, host)
@@ -366,7 +465,7 @@ impl Network<'_> {
             while nics.next_wake(nic) <= instant(now) {
                 nics.timer(nic, instant(now), output);
             }
-        });
+        })?;
         self.transmit(now, host)
     }
 
@@ -434,10 +533,24 @@ impl Network<'_> {
         let time = port.quantum().pause(quanta);
         let (over, longer) = port.pause(class, now, time);
         self.totals.paused += longer;
-        let mut times = [0; 8];
-        times[usize::from(class)] = quanta;
-        self.groups[at.group].pause(at.nic, instant(now), &Pfc::new(1 << class, times));
+        self.groups[at.group].pause(at.nic, instant(now), &packet::pfc(class, quanta));
         self.schedule_poll(over, host);
+    }
+
+    /// A host pauses its port, and does so again when its period is over. The PFC frame does not wait for the port.
+    pub(super) fn pause_port(&mut self, now: Picos, node: u32) -> Result<()> {
+        let (Some((_, Pauses { every, length })), Place::Host(host)) = (self.pauses, self.places[node as usize]) else {
+            return Ok(());
+        };
+        let port = self.hosts[host as usize].port;
+        let quanta = self.ports[port as usize].quantum().quanta(length);
+        if let Some((_, tap)) = self.tap.as_mut().filter(|tap| tap.0 == node) {
+            tap(now, Origin::Sent, &packet::emit_pfc(node as usize, PRIORITY, quanta)?)?;
+        }
+        self.totals.pfc_frames += 1;
+        self.send_notice(now, port, pfc::FRAME_LEN, Notice::Pfc(PRIORITY, quanta));
+        self.calendar.add(Event::new(now + Picos::from(every.get()) * 1_000, EventClass::Pause, node));
+        Ok(())
     }
 
     /// Makes a flow's next data packet.
@@ -447,7 +560,10 @@ impl Network<'_> {
         let ends: Flow = self.flows[flow as usize];
         let payload = u64::from(self.payload).min(sender.size - sender.next) as u32;
         let psn = ends.first_psn.plus((sender.next / u64::from(self.payload)) as u32);
-        let (is_first, is_last) = (sender.next == 0, sender.next + u64::from(payload) == sender.size);
+        let of_message = self.transport.packets_of_message();
+        let is_first = sender.left == of_message;
+        let is_last = sender.left == 1 || sender.next + u64::from(payload) == sender.size;
+        sender.left = if is_last { of_message } else { sender.left - 1 };
         let opcode = match (is_first, is_last) {
             (true, true) => opcode::SEND_ONLY,
             (true, false) => opcode::SEND_FIRST,
@@ -474,10 +590,13 @@ impl Network<'_> {
         let (host, handle) = (sender.host, sender.handle.expect("opened at its start"));
         let counted = self.counting.of(payload.into()) as u32;
         let own_pacing = self.effects.whole_nanoseconds;
+        if self.is_tapped(ends.sender as u32) {
+            self.show(now, Origin::Sent, packet)?;
+        }
         let wait = self.with_nic(now, host, None, |nics, nic, output| {
             nics.sent(nic, instant(now), handle, psn, Bytes::new(counted), output);
             if own_pacing { None } else { nics.departure(nic, instant(now), handle, Bytes::new(line_bytes.into())) }
-        });
+        })?;
         let sender = &mut self.senders[flow as usize];
         sender.due = if own_pacing {
             now + gap(line_bytes, sender.rate, true)
@@ -490,6 +609,9 @@ impl Network<'_> {
     /// A packet has arrived at its host.
     pub(super) fn receive(&mut self, now: Picos, host: u32, packet: PacketId) -> Result<()> {
         self.totals.delivered += 1;
+        if self.is_tapped(self.hosts[host as usize].node) {
+            self.show(now, Origin::Arrived, packet)?;
+        }
         let Meta { flow, kind, wire_len, .. } = *self.slab.meta(packet);
         // A copy, because the frames that the NIC sends are put in slots of the same slab.
         let mut frame = std::mem::take(&mut self.frame);
@@ -500,7 +622,10 @@ impl Network<'_> {
             Kind::Data => self.on_data(now, host, flow, &frame, wire_len)?,
             Kind::Ack => self.on_ack(now, host, flow, &frame, wire_len)?,
             Kind::Cnp => {
-                self.deliver(now, host, &packet::parse(&frame, wire_len.into())?, &RxFields::at(instant(now)));
+                self.deliver(now, host, &packet::parse(&frame, wire_len.into())?, &RxFields::at(instant(now)))?
+            }
+            Kind::Request | Kind::Reply => {
+                self.on_handshake(now, host, flow, &packet::parse(&frame, wire_len.into())?)?;
             }
         }
         self.frame = frame;
@@ -508,33 +633,44 @@ impl Network<'_> {
     }
 
     /// The NIC of a host handles a packet.
-    fn deliver(&mut self, now: Picos, host: u32, roce: &Roce<'_>, fields: &RxFields) {
+    fn deliver(&mut self, now: Picos, host: u32, roce: &Roce<'_>, fields: &RxFields) -> Result<()> {
         self.with_nic(now, host, None, |nics, nic, output| {
             nics.received(nic, instant(now), roce, fields, output);
-        });
+        })
     }
 
     /// Data of a flow has arrived at its receiver.
     fn on_data(&mut self, now: Picos, host: u32, flow: u32, frame: &[u8], wire_len: u16) -> Result<()> {
         let ends = self.flows[flow as usize];
+        let bth = wire::bth(frame, self.data.1.bth_at).context("a frame of ours ends early")?;
+        let is_last = opcode::info(bth.opcode).last();
+        let ack_interval = self.transport.ack_interval.get();
+        let receiver = &mut self.senders[flow as usize];
+        receiver.messages += u32::from(is_last);
+        receiver.unacknowledged += 1;
+        let is_due = is_last || receiver.unacknowledged == ack_interval;
+        if receiver.unacknowledged == ack_interval {
+            receiver.unacknowledged = 0;
+        }
+        let messages = receiver.messages;
         if self.acknowledges || !self.effects.echo {
             let roce = parse_like(&self.data.0, frame, wire_len)?;
-            let msn = self.acknowledges.then_some(0);
+            let msn = self.acknowledges.then_some(messages & 0x00ff_ffff);
             let fields = RxFields { msn, remote: Some(ends.sender_qpn), ..RxFields::at(instant(now)) };
-            self.deliver(now, host, &roce, &fields);
+            self.deliver(now, host, &roce, &fields)?;
         }
-        if !self.acknowledges {
-            let psn = wire::bth(frame, self.data.1.bth_at).context("a frame of ours ends early")?.psn;
+        if is_due && !self.acknowledges {
             let becn = self.effects.echo && wire::ecn(frame) == Some(Ecn::Ce);
             let template = &self.senders[flow as usize].ack_template;
             let wire_len = template.len() as u16;
             let line_bytes = self.effects.line_headers.map_or(wire_len, |headers| headers.ack);
             let meta = Meta { flow, kind: Kind::Ack, wire_len, line_bytes, class: PRIORITY, ..Meta::default() };
             let id = self.slab.insert(meta, template);
-            let bth = Bth { psn, becn, dest_qp: ends.sender_qpn, ..self.ack.bth };
-            wire::set_bth(self.slab.header_mut(id), self.ack.bth_at(), &bth);
-            self.totals.injected += 1;
-            self.hosts[host as usize].control.push_back(id);
+            let ack = Bth { psn: bth.psn, becn, dest_qp: ends.sender_qpn, ..self.ack.bth };
+            let header = self.slab.header_mut(id);
+            wire::set_bth(header, self.ack.bth_at(), &ack);
+            wire::set_aeth(header, self.ack.bth_at(), Aeth { msn: messages & 0x00ff_ffff, ..Aeth::default() });
+            self.send_control(now, host, id)?;
         }
         Ok(())
     }
@@ -557,13 +693,13 @@ impl Network<'_> {
             let fields =
                 RxFields { acked: Bytes::new(self.counting.of(newly) as u32), rtt, ..RxFields::at(instant(now)) };
             let roce = parse_like(&self.ack, frame, wire_len)?;
-            self.deliver(now, host, &roce, &fields);
+            self.deliver(now, host, &roce, &fields)?;
         } else if self.effects.echo && bth.becn {
             let cause = self.data.0;
             let cnp = Response::cnp(&cause, ends.sender_qpn, CnpBodyKind::Standard, CnpMarking::default());
             let mut buffer = [0; 128];
             let len = cnp.emit::<NoCrc>(&mut buffer).map_err(|error| anyhow!("cannot build a CNP: {error:?}"))?;
-            self.deliver(now, host, &packet::parse(&buffer[..len], len)?, &RxFields::at(instant(now)));
+            self.deliver(now, host, &packet::parse(&buffer[..len], len)?, &RxFields::at(instant(now)))?;
         }
         if is_done {
             let start = self.specs[flow as usize].start;

@@ -14,25 +14,28 @@ mod switch;
 mod topology;
 
 pub use effects::{Effects, LineHeaders};
+pub use port::serialisation;
 pub use routes::FlowTuple;
 pub use topology::{Kind, Link, Topology};
 
-use crate::marking::Stages;
+use crate::marking::{Pauses, Stages};
 use crate::packet::{self, Control, DataLayout, Flow, PacketFormat};
 use crate::{Picos, instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use calendar::{Calendar, Class, Event};
-use cc_core::wire::{AckFields, NoCrc, Response, Roce};
+use cc_core::wire::{self, AckFields, NoCrc, Response, Roce, cm};
 use cc_core::{Bytes, IntLayout, Nanos, Psn, Qpn, Rate};
 use cc_rp::Signals;
 use hil_algorithms::settings::SettingsTable;
 use hil_algorithms::{Algorithm, NicGroup};
+use hil_capture::crc::HostCrc;
 use hil_cores::random::SplitMix;
 use host::{Counting, Host, Sender};
 use packets::{InFlight, PacketId};
 use port::{FRAMING, Port};
 use routes::Routes;
-use switch::Switch;
+use std::num::NonZeroU32;
+use switch::{Notice, Switch};
 
 /// A flow to be simulated.
 #[derive(Clone, Copy, Debug)]
@@ -59,12 +62,20 @@ pub struct Scenario<'a> {
     pub algorithm: &'a dyn Algorithm,
     /// The settings of its two machines.
     pub settings: [&'a SettingsTable; 2],
-    /// The stages of each switch port that leads to a link of this speed, in bits per second.
-    pub stages: Box<dyn Fn(u64) -> Result<Stages> + 'a>,
+    /// The stages of each port of a switch, by the switch's node number and the speed of the port's link in bits per second.
+    pub stages: Box<dyn Fn(u32, u64) -> Result<Stages> + 'a>,
     /// The layout of the telemetry that switches write, which must be that of their stage.
     pub int_layout: IntLayout,
     /// Bytes of payload of a data packet.
     pub payload: u32,
+    /// How hosts send and acknowledge.
+    pub transport: Transport,
+    /// Records of received flows for which each host's NIC has room, rounded up to four times a power of two. With fewer than
+    /// there are flows, records are evicted, which [`Totals::evicted`] counts. With `None` there is room for all flows, and a run
+    /// in which a record is evicted fails.
+    pub records: Option<usize>,
+    /// A host that pauses its port periodically, by its node number.
+    pub pauses: Option<(u32, Pauses)>,
     /// The round-trip time that all NICs are configured with.
     pub base_rtt: Nanos,
     /// When it ends, even if flows are left.
@@ -76,6 +87,47 @@ pub struct Scenario<'a> {
     /// Where it follows another simulator.
     pub effects: Effects,
 }
+
+/// How hosts send and acknowledge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transport {
+    /// Packets of a message; with `None` each flow is one message.
+    pub message: Option<NonZeroU32>,
+    /// The receiver acknowledges the last packet of each message, and before it each packet that is a multiple of this, counted
+    /// from the flow's first. If the algorithm's notification point acknowledges, it does so for every packet.
+    pub ack_interval: NonZeroU32,
+    /// Each flow begins with the handshake of the InfiniBand connection manager (request, reply, ready to use). Otherwise both
+    /// ends know the connection.
+    pub handshake: bool,
+}
+
+impl Transport {
+    fn packets_of_message(self) -> u32 {
+        self.message.map_or(u32::MAX, NonZeroU32::get)
+    }
+}
+
+impl Default for Transport {
+    /// One message per flow, an acknowledgement per packet, no handshake.
+    fn default() -> Self {
+        Self { message: None, ack_interval: NonZeroU32::MIN, handshake: false }
+    }
+}
+
+/// What a frame is to a tap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// Its last bit has arrived at the host of the tap.
+    Arrived,
+    /// The host of the tap sends it. Data, when its first bit leaves; other frames, when the host decides to send them and before
+    /// they wait for the port, so that a CNP has the time of the packet that caused it.
+    Sent,
+    /// A CNP that a switch sends, to any host.
+    Switch,
+}
+
+/// Receives frames, whole and with their ICRC, each with its time.
+pub type Tap<'a> = &'a mut dyn FnMut(Picos, Origin, &[u8]) -> Result<()>;
 
 /// A completed flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,13 +160,13 @@ pub struct Totals {
     pub events: u64,
     /// Frames that began to leave a port.
     pub packet_hops: u64,
-    /// InFlight made by hosts and switches, PFC frames not counted.
+    /// Packets made by hosts and switches, PFC frames not counted.
     pub injected: u64,
-    /// InFlight that arrived at their host.
+    /// Packets that arrived at their host.
     pub delivered: u64,
-    /// InFlight that a switch dropped.
+    /// Packets that a switch dropped.
     pub dropped: u64,
-    /// InFlight that are queued or on a link at the end.
+    /// Packets that are queued or on a link at the end.
     pub in_flight: u64,
     /// The longest queue of a switch port, in bytes on the line, acknowledgements in the same queue included.
     pub longest_queue: u64,
@@ -124,6 +176,8 @@ pub struct Totals {
     pub pfc_frames: u64,
     /// For how long data of ports was paused, in picoseconds, all ports together.
     pub paused: Picos,
+    /// Records of received flows that NICs have evicted.
+    pub evicted: u64,
     /// Decisions of reaction points.
     pub decisions: u64,
     /// Those that lowered the rate or the window.
@@ -154,6 +208,14 @@ pub struct Network<'a> {
     format: PacketFormat,
     effects: Effects,
     payload: u32,
+    transport: Transport,
+    pauses: Option<(u32, Pauses)>,
+    /// The host to and from which frames are passed to a tap.
+    tap: Option<(u32, Tap<'a>)>,
+    /// Switches send CNPs, which name a flow by its receiver and the queue pair there.
+    remote_names: bool,
+    /// Evicted records are expected.
+    may_evict: bool,
     /// Senders' NICs use acknowledgements.
     uses_acks: bool,
     /// Receivers' NICs acknowledge, and not the transport.
@@ -174,8 +236,9 @@ enum Place {
     Switch(u32),
 }
 
-/// The number of the queue pair of the first flow, at both ends.
+/// The number of the first flow's queue pair at its sender, and of the first queue pair of each receiver.
 const FIRST_QPN: u32 = 0x100;
+const FIRST_RECEIVER_QPN: u32 = 0x200;
 
 /// One packet of each kind that most packets are like, which [`Network::new`] borrows.
 #[derive(Debug)]
@@ -183,6 +246,8 @@ pub struct Examples {
     data: Vec<u8>,
     /// An acknowledgement by the transport, and one by the NIC.
     acks: [Vec<u8>; 2],
+    /// Bytes of the longest packet of a slot.
+    room: usize,
 }
 
 impl Examples {
@@ -202,7 +267,14 @@ impl Examples {
         let len = Response::ack(&cause, qpn, &AckFields::default())
             .emit::<NoCrc>(&mut buffer)
             .map_err(|error| anyhow!("cannot build an acknowledgement: {error:?}"))?;
-        Ok(Self { acks: [transport, buffer[..len].to_vec()], data })
+        let handshake = if scenario.transport.handshake {
+            let ready = cm::Message::ReadyToUse { local_id: 0, remote_id: 0 };
+            packet::control(&flow, 0, Control::Handshake(ready))?.len()
+        } else {
+            0
+        };
+        let room = data.len().max(packet::LONGEST_REPLY).max(handshake);
+        Ok(Self { acks: [transport, buffer[..len].to_vec()], data, room })
     }
 }
 
@@ -218,17 +290,7 @@ impl<'a> Network<'a> {
         let peers = ports.iter().map(|port| ports[port.peer as usize].node).collect();
         let signals = scenario.algorithm.signals();
         let format = PacketFormat::of(signals, *payload).with_int(scenario.int_layout);
-        let mut random = SplitMix::new(scenario.seed);
-        let flows: Vec<Flow> = (0u32..)
-            .zip(scenario.flows)
-            .map(|(number, spec)| Flow {
-                sender: spec.source as usize,
-                receiver: spec.destination as usize,
-                sender_qpn: Qpn::new(FIRST_QPN + number),
-                receiver_qpn: Qpn::new(FIRST_QPN + number),
-                first_psn: Psn::new(random.draw() as u32),
-            })
-            .collect();
+        let flows = connect(scenario);
         let example = flows.first().context("no flow")?;
         let layout = format.template(example)?.1;
         let line_bytes = effects.line_headers.map_or(layout.wire_len, |headers| headers.data + *payload as u16);
@@ -236,7 +298,7 @@ impl<'a> Network<'a> {
         let ack = packet::parse(&examples.acks[0], examples.acks[0].len())?;
         let mut network = Self {
             calendar: Calendar::new(scenario.shuffle),
-            slab: InFlight::new(examples.data.len().max(packet::LONGEST_REPLY)),
+            slab: InFlight::new(examples.room),
             ports,
             places: Vec::new(),
             hosts: Vec::new(),
@@ -251,6 +313,11 @@ impl<'a> Network<'a> {
             format,
             effects: *effects,
             payload: *payload,
+            transport: scenario.transport,
+            pauses: scenario.pauses,
+            tap: None,
+            remote_names: signals.contains(Signals::SWITCH_INT),
+            may_evict: scenario.records.is_some(),
             uses_acks: !Signals::CNP.with(Signals::UNDETERMINED).contains(signals),
             acknowledges: false,
             counting: Counting {
@@ -276,7 +343,18 @@ impl<'a> Network<'a> {
             ensure!(spec.bytes > 0, "flow {number} has no bytes");
             network.calendar.add(Event::new(spec.start, Class::Start, number));
         }
+        if let Some((node, pauses)) = scenario.pauses {
+            let is_host = matches!(network.places.get(node as usize), Some(Place::Host(_)));
+            ensure!(is_host, "node {node} is to pause its port, but is not a host");
+            ensure!(pauses.length < pauses.every, "pauses are longer than the time from one to the next");
+            network.calendar.add(Event::new(Picos::from(pauses.every.get()) * 1_000, Class::Pause, node));
+        }
         Ok(network)
+    }
+
+    /// Passes the frames to and from a host, and the CNPs of all switches, to a tap.
+    pub fn tap(&mut self, host: u32, tap: Tap<'a>) {
+        self.tap = Some((host, tap));
     }
 
     fn set_up_nodes(&mut self, scenario: &Scenario<'_>, first_ports: &[u32], line_bytes: u16) -> Result<()> {
@@ -308,7 +386,9 @@ impl<'a> Network<'a> {
                             speeds.len() - 1
                         }
                     };
-                    let (flows, peers): (usize, usize) = (sent[node], 4 * received[node]);
+                    let flows: usize = sent[node];
+                    // Four entries for each flow that is received: the table is set-associative, and few flows then share a set.
+                    let peers: usize = scenario.records.unwrap_or(4 * received[node]);
                     let nic = self.groups[group].add(instant(0), flows.max(1), peers.next_power_of_two().max(4));
                     self.places.push(Place::Host(self.hosts.len() as u32));
                     self.hosts.push(Host::new(node as u32, ports.start, group, nic));
@@ -353,14 +433,15 @@ impl<'a> Network<'a> {
             let place = event.place();
             match event.class() {
                 Class::Arrival => self.arrive(now, place)?,
-                Class::Free => self.free(now, place),
+                Class::Free => self.free(now, place)?,
                 Class::Poll => self.poll(now, place)?,
-                Class::Notice => self.notice(now, place),
+                Class::Notice => self.notice(now, place)?,
                 Class::Wake => match self.places[place as usize] {
                     Place::Host(host) => self.wake(now, host)?,
-                    Place::Switch(switch) => self.wake_switch(now, switch),
+                    Place::Switch(switch) => self.wake_switch(now, switch)?,
                 },
                 Class::Start => self.start(now, place)?,
+                Class::Pause => self.pause_port(now, place)?,
             }
         }
         Ok(true)
@@ -384,7 +465,7 @@ impl<'a> Network<'a> {
     /// The totals. What is in flight is counted by walking all queues and links.
     ///
     /// # Errors
-    /// InFlight were lost or made from nothing: a fault of the simulation.
+    /// Packets were lost or made from nothing: a fault of the simulation.
     pub fn finish(mut self) -> Result<Totals> {
         self.totals.end = self.now;
         self.totals.packet_hops = self.packet_hops();
@@ -398,6 +479,12 @@ impl<'a> Network<'a> {
              slots in use: a fault of the simulation",
             self.slab.len()
         );
+        self.totals.evicted = self.hosts.iter().map(|host| host.evicted(&*self.groups[host.group()])).sum();
+        ensure!(
+            self.may_evict || self.totals.evicted == 0,
+            "NICs have evicted {} records of received flows from tables that have room for all: a fault of the simulation",
+            self.totals.evicted
+        );
         Ok(self.totals)
     }
 
@@ -410,11 +497,22 @@ impl<'a> Network<'a> {
         }
         match self.places[node as usize] {
             Place::Host(host) => self.receive(now, host, packet),
-            Place::Switch(switch) => {
-                self.forward(now, switch, port, packet);
-                Ok(())
-            }
+            Place::Switch(switch) => self.forward(now, switch, port, packet),
         }
+    }
+
+    /// Passes a packet to the tap, as a whole frame: headers, a payload of zeros, and the ICRC.
+    fn show(&mut self, now: Picos, origin: Origin, packet: PacketId) -> Result<()> {
+        let Some((_, tap)) = &mut self.tap else { return Ok(()) };
+        let mut frame = self.slab.header(packet).to_vec();
+        frame.resize(self.slab.meta(packet).wire_len.into(), 0);
+        ensure!(wire::write_icrc::<HostCrc>(&mut frame), "the network made a frame that cannot be parsed");
+        tap(now, origin, &frame)
+    }
+
+    /// Whether frames of this host are passed to a tap.
+    fn is_tapped(&self, node: u32) -> bool {
+        self.tap.as_ref().is_some_and(|&(host, _)| host == node)
     }
 
     /// A port begins to send a packet.
@@ -425,6 +523,30 @@ impl<'a> Network<'a> {
             self.calendar.add(Event::new(arrives, Class::Arrival, peer));
         }
     }
+}
+
+/// The connections of a scenario's flows. Queue pairs of senders have numbers of their own in the whole network, which leads from an
+/// acknowledgement to its flow; those of receivers are numbered host by host, which spreads them over the sets of a NIC's table.
+/// The sequence numbers of the first flow wrap after 128 packets, so that each run passes there.
+fn connect(scenario: &Scenario<'_>) -> Vec<Flow> {
+    let mut random = SplitMix::new(scenario.seed);
+    let mut received = vec![0; scenario.topology.nodes.len()];
+    let connect = |(number, spec): (u32, &FlowSpec)| {
+        let first_psn = if number == 0 { 0x00ff_ff80 } else { random.draw() as u32 };
+        let mut receiver_qpn = FIRST_RECEIVER_QPN;
+        if let Some(received) = received.get_mut(spec.destination as usize) {
+            receiver_qpn += *received;
+            *received += 1;
+        }
+        Flow {
+            sender: spec.source as usize,
+            receiver: spec.destination as usize,
+            sender_qpn: Qpn::new(FIRST_QPN + number),
+            receiver_qpn: Qpn::new(receiver_qpn),
+            first_psn: Psn::new(first_psn),
+        }
+    };
+    (0..).zip(scenario.flows).map(connect).collect()
 }
 
 /// The ports of all nodes, node by node, and where those of each node begin.

@@ -44,6 +44,10 @@ pub(crate) enum Kind {
     Ack,
     /// A congestion notification, on the flow's way back.
     Cnp,
+    /// A request, or the message that it is ready to use, of the connection's sender: on the flow's way.
+    Request,
+    /// The reply of the connection's receiver, on the flow's way back.
+    Reply,
 }
 
 /// A first-in-first-out list of packets, linked by their [`Meta::next`].

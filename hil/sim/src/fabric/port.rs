@@ -10,6 +10,16 @@ use std::collections::{BTreeMap, VecDeque};
 /// Bytes of line time that a frame takes in addition to its own: preamble 8, check sequence 4, inter-frame gap 12.
 pub(super) const FRAMING: u32 = 24;
 
+/// How long a frame of so many bytes, preamble, check sequence and gap added, occupies a link of so many bits per second; rounded
+/// down.
+pub fn serialisation(bits_per_second: u64, frame_bytes: u32) -> Picos {
+    line_time(bits_per_second, frame_bytes + FRAMING)
+}
+
+fn line_time(bits_per_second: u64, bytes: u32) -> Picos {
+    u64::from(bytes) * 8_000_000_000_000 / bits_per_second
+}
+
 /// One end of a link: what waits there, and the link's packets on their way to the other end.
 ///
 /// A link's delay is constant, so its packets arrive in the order in which they left, and only the arrival of the first is an
@@ -96,7 +106,7 @@ impl Port {
 
     /// How long a frame occupies the link, rounded down.
     pub(super) fn serialisation(&self, line_bytes: u16) -> Picos {
-        let picos = u64::from(u32::from(line_bytes) + self.framing) * 8_000_000_000_000 / self.bits_per_second;
+        let picos = line_time(self.bits_per_second, u32::from(line_bytes) + self.framing);
         if self.whole_nanoseconds { picos / 1_000 * 1_000 } else { picos }
     }
 

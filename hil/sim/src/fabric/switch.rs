@@ -3,7 +3,7 @@
 use super::calendar::{Class as EventClass, Event as Scheduled};
 use super::packets::{InFlight, Kind, Meta, PacketId};
 use super::port::Port;
-use super::{FlowSpec, Network, PfcRecord, Picos, Place};
+use super::{FlowSpec, Network, Origin, PfcRecord, Picos, Place};
 use crate::instant;
 use crate::marking::Stages;
 use anyhow::Result;
@@ -105,13 +105,13 @@ impl Switch {
         speeds: &[u64],
         (line_bytes, base_rtt): (u16, Nanos),
         classes: u8,
-        stages: &dyn Fn(u64) -> Result<Stages>,
+        stages: &dyn Fn(u32, u64) -> Result<Stages>,
         seed: u64,
     ) -> Result<Self> {
         let mut congestion = cc_cp::Switch::<StageList, Heap>::new(instant(0));
         congestion.make_room(speeds.len() * Queue::CLASSES);
         for (number, &speed) in speeds.iter().enumerate() {
-            for (name, settings) in stages(speed)? {
+            for (name, settings) in stages(node, speed)? {
                 if number == 0 {
                     congestion.stages_mut().add(name, &settings)?;
                 } else {
@@ -149,13 +149,15 @@ impl Network<'_> {
     }
 
     /// A packet has arrived at a switch: it waits at the port of its route, or leaves at once.
-    pub(super) fn forward(&mut self, now: Picos, switch: u32, ingress: u32, packet: PacketId) {
+    pub(super) fn forward(&mut self, now: Picos, switch: u32, ingress: u32, packet: PacketId) -> Result<()> {
         let meta = self.slab.meta_mut(packet);
         meta.ingress = ingress;
         let Meta { flow, hops, kind, line_bytes, class, .. } = *meta;
         let egress = match kind {
             Kind::Cnp => self.egress_of_cnp(switch, flow),
-            Kind::Data | Kind::Ack => self.senders[flow as usize].egress(kind, hops.into()),
+            Kind::Data | Kind::Ack | Kind::Request | Kind::Reply => {
+                self.senders[flow as usize].egress(kind, hops.into())
+            }
         };
         if kind == Kind::Data
             && self.switches[switch as usize].takes.contains(EventKind::Arrival)
@@ -163,8 +165,7 @@ impl Network<'_> {
         {
             self.totals.dropped += 1;
             self.slab.remove(packet);
-            self.send_emitted(now, switch);
-            return;
+            return self.send_emitted(now, switch);
         }
         let counted = kind == Kind::Data || self.effects.acks_with_data;
         if counted {
@@ -173,8 +174,8 @@ impl Network<'_> {
         let port = &mut self.ports[egress as usize];
         let queue = port.push(&mut self.slab, packet, counted.then_some(class));
         self.totals.longest_queue = self.totals.longest_queue.max(queue.into());
-        self.send_emitted(now, switch);
-        self.start_sending(now, switch, egress);
+        self.send_emitted(now, switch)?;
+        self.start_sending(now, switch, egress)
     }
 
     /// Whether the stages take a data packet that comes in by a port.
@@ -206,33 +207,34 @@ impl Network<'_> {
     }
 
     /// A switch's port begins to send if it is free, and is called again when it will be.
-    fn start_sending(&mut self, now: Picos, switch: u32, egress: u32) {
+    fn start_sending(&mut self, now: Picos, switch: u32, egress: u32) -> Result<()> {
         let port = &mut self.ports[egress as usize];
         if port.free_scheduled {
-            return;
+            return Ok(());
         }
         if now < port.free_at {
             port.free_scheduled = true;
             self.calendar.add(Scheduled::new(port.free_at, EventClass::Free, egress));
-        } else {
-            self.send(now, switch, egress);
+            return Ok(());
         }
+        self.send(now, switch, egress)
     }
 
     /// A switch's port may send: it has become free, or a pause or a hold is over.
-    pub(super) fn free(&mut self, now: Picos, port: u32) {
+    pub(super) fn free(&mut self, now: Picos, port: u32) -> Result<()> {
         let at = &mut self.ports[port as usize];
         if now < at.free_at {
-            return;
+            return Ok(());
         }
         at.free_scheduled = false;
-        if let Place::Switch(switch) = self.places[at.node as usize] {
-            self.send(now, switch, port);
+        match self.places[at.node as usize] {
+            Place::Switch(switch) => self.send(now, switch, port),
+            Place::Host(_) => Ok(()),
         }
     }
 
     /// A free port of a switch begins to send the next packet, if one may leave.
-    fn send(&mut self, now: Picos, switch: u32, egress: u32) {
+    fn send(&mut self, now: Picos, switch: u32, egress: u32) -> Result<()> {
         let port = &mut self.ports[egress as usize];
         let packet = match port.next(now, &mut self.slab) {
             Ok(packet) => packet,
@@ -240,7 +242,7 @@ impl Network<'_> {
                 if let Some(later) = later {
                     self.calendar.add(Scheduled::new(later, EventClass::Free, egress));
                 }
-                return;
+                return Ok(());
             }
         };
         if self.slab.meta(packet).kind == Kind::Data {
@@ -252,7 +254,7 @@ impl Network<'_> {
             port.free_scheduled = true;
             self.calendar.add(Scheduled::new(port.free_at, EventClass::Free, egress));
         }
-        self.send_emitted(now, switch);
+        self.send_emitted(now, switch)
     }
 
     /// A data packet leaves a queue that no longer counts it: the stages mark, measure, hold and rewrite.
@@ -290,7 +292,10 @@ impl Network<'_> {
 
     /// Sends the frames that the stages of a switch have emitted, and schedules their timer. PFC frames and messages to other
     /// switches do not wait in a queue, and go no further than the neighbour.
-    fn send_emitted(&mut self, now: Picos, switch: u32) {
+    ///
+    /// # Errors
+    /// Those of the tap, to which the CNPs are passed.
+    fn send_emitted(&mut self, now: Picos, switch: u32) -> Result<()> {
         let at = &mut self.switches[switch as usize];
         let wake = at.congestion.next_wake().nanos().max(now.div_ceil(1_000)) * 1_000;
         if wake < at.wake_at {
@@ -298,12 +303,12 @@ impl Network<'_> {
             self.calendar.add(Scheduled::new(wake, EventClass::Wake, at.node));
         }
         if at.sent.is_empty() {
-            return;
+            return Ok(());
         }
         let first_port = at.first_port;
         for sent in std::mem::take(&mut at.sent) {
             match sent {
-                Sent::Cnp(packet) => self.send_cnp(now, switch, packet),
+                Sent::Cnp(packet) => self.send_cnp(now, switch, packet)?,
                 Sent::Pfc(queue, quanta) => {
                     self.totals.pfc_frames += 1;
                     let notice = Notice::Pfc(queue.class, quanta);
@@ -315,13 +320,15 @@ impl Network<'_> {
                 }
             }
         }
+        Ok(())
     }
 
     /// A switch sends a CNP to the sender of its flow.
-    fn send_cnp(&mut self, now: Picos, switch: u32, packet: PacketId) {
+    fn send_cnp(&mut self, now: Picos, switch: u32, packet: PacketId) -> Result<()> {
+        self.show(now, Origin::Switch, packet)?;
         let egress = self.egress_of_cnp(switch, self.slab.meta(packet).flow);
         self.ports[egress as usize].push(&mut self.slab, packet, None);
-        self.start_sending(now, switch, egress);
+        self.start_sending(now, switch, egress)
     }
 
     /// The port by which a switch sends the CNPs of a flow. They may begin at any switch that the flow passes, so that each switch
@@ -333,7 +340,7 @@ impl Network<'_> {
     }
 
     /// Something of so many bytes goes to the neighbour at a port at once.
-    fn send_notice(&mut self, now: Picos, port: u32, bytes: usize, notice: Notice) {
+    pub(super) fn send_notice(&mut self, now: Picos, port: u32, bytes: usize, notice: Notice) {
         let at = &mut self.ports[port as usize];
         let arrives = now + at.serialisation(bytes as u16) + at.delay();
         at.sent += 1;
@@ -343,9 +350,9 @@ impl Network<'_> {
     }
 
     /// Something that the neighbour at a port has sent past the queues has arrived.
-    pub(super) fn notice(&mut self, now: Picos, port: u32) {
+    pub(super) fn notice(&mut self, now: Picos, port: u32) -> Result<()> {
         while let Some(place) = self.ports[port as usize].notices.iter().position(|&(arrives, _)| arrives <= now) {
-            let Some((_, notice)) = self.ports[port as usize].notices.remove(place) else { return };
+            let Some((_, notice)) = self.ports[port as usize].notices.remove(place) else { break };
             let node = self.ports[port as usize].node;
             if let Notice::Pfc(_, quanta) = notice {
                 let number = port - self.routes.first_port(node) + 1;
@@ -361,23 +368,24 @@ impl Network<'_> {
                     self.calendar.add(Scheduled::new(over, EventClass::Free, port));
                     let queued = Bytes::new(at.data[usize::from(class)].bytes);
                     self.stage(now, switch, port, class, NO_FLOW, &Event::Pause { time, queued });
-                    self.send_emitted(now, switch);
+                    self.send_emitted(now, switch)?;
                 }
                 (Notice::Peer(message), Place::Switch(switch)) => {
                     let class = super::host::PRIORITY;
                     self.stage(now, switch, port, class, NO_FLOW, &Event::Peer(message));
-                    self.send_emitted(now, switch);
+                    self.send_emitted(now, switch)?;
                 }
                 (Notice::Peer(_), Place::Host(_)) => {}
             }
         }
+        Ok(())
     }
 
     /// The stages of a switch do what has fallen due.
-    pub(super) fn wake_switch(&mut self, now: Picos, switch: u32) {
+    pub(super) fn wake_switch(&mut self, now: Picos, switch: u32) -> Result<()> {
         let at = &mut self.switches[switch as usize];
         if at.wake_at != now {
-            return;
+            return Ok(());
         }
         at.wake_at = Picos::MAX;
         let Switch { first_port, congestion, sent, .. } = at;
@@ -387,6 +395,6 @@ impl Network<'_> {
         while congestion.next_wake() <= instant(now) {
             congestion.wake(instant(now), &mut output);
         }
-        self.send_emitted(now, switch);
+        self.send_emitted(now, switch)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::flow::FlowLine;
 use super::{flow, topology, units};
-use crate::fabric::{Effects, FlowSpec, Kind, LineHeaders, Scenario, Topology};
+use crate::fabric::{Effects, FlowSpec, Kind, LineHeaders, Scenario, Topology, Transport};
 use crate::source::{EMPTY_HASH, Source, Word, Words};
 use crate::{Picos, marking::Stages};
 use anyhow::{Context, Result, bail};
@@ -314,9 +314,12 @@ impl Config {
             flows: &self.flows,
             algorithm,
             settings: [&settings.rp, &settings.np],
-            stages: Box::new(|speed| self.stages(speed)),
+            stages: Box::new(|_, speed| self.stages(speed)),
             int_layout: IntLayout::Compact,
             payload: self.keys.payload,
+            transport: Transport::default(),
+            records: None,
+            pauses: None,
             base_rtt: self.base_rtt,
             end: self.keys.stop_time,
             seed: 1,
