@@ -112,7 +112,12 @@ impl Incast {
             stages: Box::new(|node, _| Ok(switches[(node - receiver - 1) as usize].clone())),
             int_layout: IntLayout::Wide,
             payload: self.payload,
-            transport: Transport { message: Some(message), ack_interval: message, handshake: true },
+            transport: Transport {
+                message: Some(message),
+                ack_interval: message,
+                handshake: true,
+                ..Transport::default()
+            },
             records: self.records,
             pauses: self.pauses.map(|pauses| (receiver, pauses)),
             base_rtt: self.base_rtt(switches.len() as u64, frame_bytes)?,
@@ -145,7 +150,7 @@ impl Incast {
         let (bits_per_second, delay) = (u64::from(self.gbps) * 1_000_000_000, Picos::from(self.delay.get()) * 1_000);
         let mut nodes = vec![Kind::Host; first as usize];
         nodes.resize(last as usize + 1, Kind::Switch);
-        Topology { nodes, links: ends.into_iter().map(|ends| Link { ends, bits_per_second, delay }).collect() }
+        Topology { nodes, links: ends.into_iter().map(|ends| Link { ends, bits_per_second, delay, loss: 0 }).collect() }
     }
 
     /// One flow of each sender, with more bytes than a run can send. Each begins at a random time in the first microsecond.

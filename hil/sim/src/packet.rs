@@ -24,7 +24,7 @@ pub(crate) struct Flow {
     pub(crate) first_psn: Psn,
 }
 
-/// The shims in the data packets of an algorithm, and how the packets are acknowledged.
+/// The shims in the data packets of an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacketFormat {
     /// Whether they carry the time at which they were sent.
@@ -33,8 +33,6 @@ pub(crate) struct PacketFormat {
     int: Option<IntLayout>,
     /// Whether they have room for the fields of MLCC's interconnect switch.
     mlcc: bool,
-    /// Whether each packet requests an acknowledgement; otherwise only the last of a message does.
-    acknowledged: bool,
     /// Bytes of payload.
     payload: u32,
 }
@@ -51,7 +49,6 @@ pub(crate) struct DataLayout {
     int_at: Option<usize>,
     /// The shim of MLCC's interconnect switch.
     mlcc_at: Option<usize>,
-    ack_every_packet: bool,
 }
 
 impl PacketFormat {
@@ -65,7 +62,6 @@ impl PacketFormat {
                 None
             },
             mlcc: signals.contains(Signals::ADVISED_RATE),
-            acknowledged: !Signals::CNP.with(Signals::UNDETERMINED).contains(signals),
             payload,
         }
     }
@@ -108,7 +104,6 @@ impl PacketFormat {
             time_at: roce.time_at(),
             int_at: roce.int_at(),
             mlcc_at: roce.mlcc_data_at(),
-            ack_every_packet: self.acknowledged,
         };
         let header_len = roce.payload_at();
         template.truncate(header_len);
@@ -138,9 +133,8 @@ impl DataLayout {
         leaves_with
     }
 
-    /// Fills in opcode, sequence number and time of sending in a copy of a template.
-    pub(crate) fn fill(&self, header: &mut [u8], flow: &Flow, opcode: u8, psn: Psn, sent: Stamp) {
-        let ack_request = self.ack_every_packet || opcode::info(opcode).last();
+    /// Fills in opcode, sequence number, whether an acknowledgement is requested, and time of sending in a copy of a template.
+    pub(crate) fn fill(&self, header: &mut [u8], flow: &Flow, opcode: u8, psn: Psn, ack_request: bool, sent: Stamp) {
         let bth = Bth { partition: PARTITION, dest_qp: flow.receiver_qpn, opcode, psn, ack_request, ..Bth::default() };
         wire::set_bth(header, self.bth_at, &bth);
         if let Some(at) = self.time_at {

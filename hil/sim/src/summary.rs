@@ -66,8 +66,14 @@ pub struct Packets {
     pub injected: u64,
     /// Packets that arrived.
     pub delivered: u64,
-    /// Packets that switches dropped.
+    /// Packets that switches dropped or that were lost on links.
     pub dropped: u64,
+    /// Those that were lost on links.
+    pub lost: u64,
+    /// Data packets that were sent again.
+    pub sent_again: u64,
+    /// Times that a sender gave up waiting for an acknowledgement.
+    pub timeouts: u64,
     /// Packets that were queued or on a link at the end.
     pub in_flight: u64,
 }
@@ -193,8 +199,9 @@ impl Summary {
                 config.algorithm
             ));
         }
-        if totals.dropped > 0 {
-            warnings.push(format!("{} packets were dropped in classes that PFC keeps free of loss", totals.dropped));
+        let dropped = totals.dropped - totals.lost;
+        if dropped > 0 {
+            warnings.push(format!("{dropped} packets were dropped in classes that PFC keeps free of loss"));
         }
         let control = Control { events: totals.decisions, cuts: totals.cuts, marks: totals.marks };
         Self {
@@ -209,6 +216,9 @@ impl Summary {
                 injected: totals.injected,
                 delivered: totals.delivered,
                 dropped: totals.dropped,
+                lost: totals.lost,
+                sent_again: totals.sent_again,
+                timeouts: totals.timeouts,
                 in_flight: totals.in_flight,
             },
             packet_hops: totals.packet_hops,
@@ -262,11 +272,17 @@ impl fmt::Display for Summary {
         for (name, Control { events, cuts, marks }) in &self.cc {
             writeln!(f, "{name:<11} {events} decisions, {cuts} of them cuts; {marks} packets marked")?;
         }
-        let Packets { injected, delivered, dropped, in_flight } = self.packets;
+        let Packets { injected, delivered, dropped, lost, sent_again, timeouts, in_flight } = self.packets;
         writeln!(
             f,
             "packets     {injected} injected: {delivered} delivered, {dropped} dropped, {in_flight} in flight"
         )?;
+        if lost + sent_again + timeouts > 0 {
+            writeln!(
+                f,
+                "losses      {lost} packets lost on links, {sent_again} data packets sent again, {timeouts} timeouts"
+            )?;
+        }
         writeln!(
             f,
             "run         {:.6} s simulated, {} packet-hops and {} events in {:.3} CPU s ({:.2} M packet-hops/s), set up in {:.3}, {} MB",

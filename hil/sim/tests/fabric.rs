@@ -3,11 +3,12 @@
 use cc_core::{IntLayout, Nanos};
 use cc_cp::lscc::direct_int::DirectInt;
 use cc_cp::{QueueStage, int::IntPush};
-use hil_algorithms::algorithm;
 use hil_algorithms::settings::words;
+use hil_algorithms::{algorithm, registry};
 use hil_sim::fabric::{
-    Effects, Examples, FlowSpec, FlowTuple, Kind, Link, Network, Origin, Scenario, Topology, Transport,
+    Effects, Examples, FlowSpec, FlowTuple, Kind, Link, Network, Origin, Recovery, Scenario, Topology, Transport,
 };
+use std::num::NonZeroU32;
 
 /// Two hosts at each end of two switches that three others join, each way a path of its own. Telemetry that the first switch of a
 /// path writes is returned by the next, whichever it is: each CNP finds its way to the sender, and is delivered or on its way at
@@ -17,7 +18,7 @@ fn cnps_of_switches_arrive_over_paths_of_equal_length() {
     let mut nodes = vec![Kind::Host; 4];
     nodes.resize(9, Kind::Switch);
     let ends = [[0, 4], [1, 4], [2, 5], [3, 5], [4, 6], [4, 7], [4, 8], [6, 5], [7, 5], [8, 5]];
-    let links = ends.map(|ends| Link { ends, bits_per_second: 100_000_000_000, delay: 1_000_000 });
+    let links = ends.map(|ends| Link { ends, bits_per_second: 100_000_000_000, delay: 1_000_000, loss: 0 });
     let topology = Topology { nodes, links: links.to_vec() };
     let flows: Vec<FlowSpec> = [(0, 2), (0, 3), (1, 2), (1, 3)]
         .into_iter()
@@ -112,4 +113,62 @@ fn packets_leave_while_fewer_bytes_than_the_window_are_in_flight() {
         exceeded += u64::from(bytes > window);
     }
     assert!(exceeded > 0, "no window that is no multiple of a frame");
+}
+
+/// Each link loses one frame of a hundred, of handshakes, data, acknowledgements and CNPs alike. Every flow is whole in the end: of
+/// one byte, of one packet, of a byte more, and of a thousand packets. With selective repeat, fewer packets are sent again.
+#[test]
+fn flows_over_links_that_lose_frames_are_whole() {
+    let mut topology = Topology::star(5, 100_000_000_000, 1_000_000);
+    topology.links.iter_mut().for_each(|link| link.loss = u32::MAX / 100);
+    let sizes = [1, 1_000, 1_001, 1_000_000];
+    let flows = [1, 2, 3, 4].map(|source| {
+        let tuple = FlowTuple { source, destination: 0, ports: 0 };
+        FlowSpec { source, destination: 0, bytes: sizes[source as usize - 1], start: 0, tuple }
+    });
+    let one = NonZeroU32::MIN;
+    for name in registry::names() {
+        let algorithm = algorithm(name).unwrap();
+        let [(_, rp), (_, np)] = algorithm.presets(None).unwrap();
+        let run = |recovery, ack_interval| {
+            let mut sum = 0;
+            for seed in 0..5 {
+                let scenario = Scenario {
+                    topology: &topology,
+                    flows: &flows,
+                    algorithm: &*algorithm,
+                    settings: [&rp, &np],
+                    stages: Box::new(|_, _| Ok(vec![(IntPush::NAME, words(&IntPush::PRESETS[0].values))])),
+                    int_layout: IntLayout::Wide,
+                    payload: 1_000,
+                    transport: Transport {
+                        recovery,
+                        ack_interval,
+                        handshake: true,
+                        timeout: 1_000_000_000,
+                        ..Transport::default()
+                    },
+                    records: None,
+                    pauses: None,
+                    base_rtt: Nanos::new(5_000),
+                    end: 1_000_000_000_000_000,
+                    seed,
+                    shuffle: None,
+                    effects: Effects::default(),
+                };
+                let examples = Examples::new(&scenario).unwrap();
+                let mut network = Network::new(&scenario, &examples).unwrap();
+                while network.advance(1 << 20).unwrap() {}
+                assert_eq!(network.progress(), (1_002_002, 1_002_002), "{name}, seed {seed}");
+                let totals = network.finish().unwrap();
+                assert!(totals.lost > 0 && totals.completions.len() == 4, "{name}, seed {seed}: {totals:?}");
+                sum += totals.sent_again;
+            }
+            sum
+        };
+        let again = run(Recovery::GoBackN, one);
+        let chosen = run(Recovery::SelectiveRepeat, one);
+        run(Recovery::GoBackN, one.saturating_add(15));
+        assert!(chosen < again, "{name}: {chosen} packets again with selective repeat, {again} with go-back-N");
+    }
 }

@@ -135,13 +135,29 @@ fn an_input_that_is_wrong_is_refused_with_its_place() {
         ("topology.txt", "100Gbps", "100Gbit", "expected a rate such as 100Gbps, not `100Gbit`"),
         ("topology.txt", "4 1 3", "4 1 4", "the file ends here"),
         ("topology.txt", "4 1 3", "4 1 2", "expected the end of the file"),
-        ("topology.txt", "1us 0", "1us 0.1", "expected an error rate: 0 for none"),
+        ("topology.txt", "1us 0", "1us 1.1", "expected an error rate: a probability from 0 to 1, not `1.1`"),
         ("flow.txt", "1 0 3", "9 0 3", "expected two different hosts"),
         ("flow.txt", "2.0", "never", "expected a start in seconds"),
         ("flow.txt", "1 0 3", "1 0 8", "expected a priority, 0 to 7, not `8`"),
     ] {
         let error = refused(name, from, to);
         assert!(error.contains(shown) && error.contains(name), "{to}: {error}");
+    }
+}
+
+/// Each link loses a hundredth of all frames, by an error rate of their own or by that of the configuration.
+#[test]
+fn error_rates_of_links_are_those_of_their_files() {
+    for (name, from, to) in
+        [("topology.txt", "1us 0\n", "1us 0.01\n"), ("config.txt", "CC_MODE 1", "CC_MODE 1\nERROR_RATE_PER_LINK 0.01")]
+    {
+        let folder = star(3, 1, &[(1, 4_000_000), (2, 4_000_000)]);
+        let text = fs::read_to_string(folder.path().join(name)).unwrap();
+        write(&folder, name, &text.replace(from, to));
+        let totals = run(&read(&folder).unwrap(), 1);
+        assert_eq!((totals.completions.len(), totals.dropped), (2, totals.lost));
+        let share = totals.lost as f64 / totals.packet_hops as f64;
+        assert!((0.0085..0.0115).contains(&share), "{name}: {share}");
     }
 }
 

@@ -14,7 +14,8 @@ use std::collections::BinaryHeap;
 /// 4. ports that become free, and those whose pause is over;
 /// 5. hosts that may send, which see all of the above;
 /// 6. flows that begin;
-/// 7. hosts that pause their port.
+/// 7. senders that give up waiting for an acknowledgement;
+/// 8. hosts that pause their port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub(crate) enum Class {
@@ -30,6 +31,8 @@ pub(crate) enum Class {
     Poll,
     /// A flow begins.
     Start,
+    /// A sender gives up waiting for an acknowledgement.
+    Timeout,
     /// A host pauses its port.
     Pause,
 }
@@ -59,6 +62,7 @@ impl Event {
             3 => Class::Free,
             4 => Class::Poll,
             5 => Class::Start,
+            6 => Class::Timeout,
             _ => Class::Pause,
         }
     }

@@ -3,6 +3,7 @@
 use super::calendar::{Class as EventClass, Event};
 use super::packets::{InFlight, Kind, Meta, PacketId};
 use super::ready::ReadySet;
+use super::transport::{Acked, Arrival, Marks, NEVER, Outgoing, Receiving, Recovery, Sending};
 use super::{Completion, FIRST_QPN, FlowSpec, Network, Notice, Origin, Place};
 use crate::marking::Pauses;
 use crate::packet::{self, Control, Flow};
@@ -10,8 +11,8 @@ use crate::{Picos, instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use cc_core::table::Handle;
 use cc_core::wire::opcode;
-use cc_core::wire::{self, Aeth, Bth, CnpMarking, FlowKey, NoCrc, Response, Roce, cm, pfc};
-use cc_core::{Bytes, CnpBodyKind, Ecn, Nanos, Rate};
+use cc_core::wire::{self, Aeth, Bth, CnpMarking, FlowKey, Nak, NoCrc, Response, Roce, Syndrome, cm, pfc};
+use cc_core::{Bytes, CnpBodyKind, Ecn, Nanos, Psn, Rate};
 use cc_np::NotSent;
 use hil_algorithms::{NicGroup, NicOutput, RxFields};
 use std::cmp::Reverse;
@@ -47,9 +48,6 @@ pub(super) struct Host {
 
 /// Communication identifiers of receivers, in handshakes, begin behind this.
 const RECEIVER_ID: u32 = 0x100;
-
-/// Not scheduled.
-const NEVER: Picos = Picos::MAX;
 
 impl Host {
     pub(super) fn new(node: u32, port: u32, group: usize, nic: usize) -> Self {
@@ -95,14 +93,8 @@ pub(super) struct Sender {
     /// Its number among the flows that the host sends.
     number: u32,
     handle: Option<Handle>,
-    /// Bytes of payload.
-    size: u64,
-    /// Bytes sent.
-    next: u64,
-    /// Bytes acknowledged.
-    acked: u64,
-    /// Packets of the present message that are still to be sent.
-    left: u32,
+    sending: Sending,
+    receiving: Receiving,
     rate: Rate,
     window: u32,
     /// No packet leaves before this time: the NIC's order.
@@ -113,37 +105,25 @@ pub(super) struct Sender {
     last_bytes: u16,
     /// The entry in [`Host::waiting`] that counts.
     waits_until: Picos,
+    /// When its [`EventClass::Timeout`] comes, if one is in the event queue.
+    timeout_at: Picos,
     template: Vec<u8>,
     /// An acknowledgement by the receiver's transport.
     ack_template: Vec<u8>,
-    /// Bytes that were sent when the present round trip began.
+    /// Packets that were sent when the present round trip began.
     round_trip_ends: u64,
-    /// When each packet that is not acknowledged was sent, where the algorithm measures delays.
-    sent_at: VecDeque<Picos>,
     /// The ports by which its packets leave each node, and those of its acknowledgements.
     paths: [Vec<u32>; 2],
-    /// Messages that have arrived.
-    messages: u32,
-    /// Packets that arrive before the next one that is acknowledged.
-    unacknowledged: u32,
 }
 
-/// How bytes are counted for windows.
+/// How bytes are counted for windows: those of frames with this many bytes; `None` if only payload counts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Counting {
-    /// Bytes of payload of a packet.
-    pub(super) payload: u64,
-    /// Bytes of its frame; `None` if only payload counts.
-    pub(super) frame: Option<u64>,
-}
+pub(super) struct Counting(pub(super) Option<u64>);
 
 impl Counting {
-    /// What these bytes of payload count for.
-    fn of(self, payload: u64) -> u64 {
-        match self.frame {
-            Some(frame) => payload.div_ceil(self.payload) * frame,
-            None => payload,
-        }
+    /// What these bytes of payload, in so many packets, count for.
+    fn of(self, (payload, packets): (u64, u64)) -> u64 {
+        self.0.map_or(payload, |frame| packets * frame)
     }
 }
 
@@ -154,36 +134,33 @@ impl Sender {
             host: 0,
             number: 0,
             handle: None,
-            size: 0,
-            next: 0,
-            acked: 0,
-            left: 0,
+            sending: Sending::new(Psn::new(0), 0, 1, false),
+            receiving: Receiving::new(Psn::new(0)),
             rate: Rate::ZERO,
             window: u32::MAX,
             held_until: 0,
             due: 0,
             last_bytes: 0,
             waits_until: NEVER,
+            timeout_at: NEVER,
             template: Vec::new(),
             ack_template: Vec::new(),
             round_trip_ends: 0,
-            sent_at: VecDeque::new(),
             paths: Default::default(),
-            messages: 0,
-            unacknowledged: 0,
         }
     }
 
     /// Bytes of payload acknowledged.
-    pub(super) const fn acked(&self) -> u64 {
-        self.acked
+    pub(super) fn acked_bytes(&self) -> u64 {
+        self.sending.acked_bytes()
     }
 
     /// Whether what was sent when this last returned true is acknowledged.
     fn is_next_round_trip(&mut self) -> bool {
-        let is_over = self.acked > self.round_trip_ends;
+        let (acked, next) = self.sending.progress();
+        let is_over = acked > self.round_trip_ends;
         if is_over {
-            self.round_trip_ends = self.next;
+            self.round_trip_ends = next;
         }
         is_over
     }
@@ -330,16 +307,54 @@ impl Network<'_> {
         let template = self.format.template(&ends)?.0;
         let ack = Control::Ack { psn: ends.first_psn, messages: 0, marked: false };
         let ack_template = packet::control(&ends, ends.sender, ack)?;
-        let left = self.transport.packets_of_message();
+        let sending = Sending::new(ends.first_psn, spec.bytes, self.payload, self.uses_acks);
+        let receiving = Receiving::new(ends.first_psn);
+        self.senders[flow as usize] =
+            Sender { host, sending, receiving, template, ack_template, paths, ..Sender::idle() };
+        if self.transport.handshake { self.request(now, flow) } else { self.open(now, flow) }
+    }
+
+    /// The sender of a flow requests its connection.
+    fn request(&mut self, now: Picos, flow: u32) -> Result<()> {
+        let Flow { sender_qpn: local_qpn, first_psn: starting_psn, .. } = self.flows[flow as usize];
         let sender = &mut self.senders[flow as usize];
-        *sender = Sender { host, size: spec.bytes, left, template, ack_template, paths, ..Sender::idle() };
-        if self.transport.handshake {
-            let (local_qpn, starting_psn) = (ends.sender_qpn, ends.first_psn);
-            let request = cm::Message::Request { local_id: flow + 1, local_qpn, starting_psn };
-            self.send_handshake(now, host, flow, Kind::Request, request)?;
-            return self.transmit(now, host);
+        sender.sending.deadline = now + self.transport.timeout;
+        let host = sender.host;
+        self.schedule_timeout(flow);
+        let request = cm::Message::Request { local_id: flow + 1, local_qpn, starting_psn };
+        self.send_handshake(now, host, flow, Kind::Request, request)?;
+        self.transmit(now, host)
+    }
+
+    /// Makes sure that an event comes when a flow's deadline passes.
+    fn schedule_timeout(&mut self, flow: u32) {
+        let Sender { sending, timeout_at, .. } = &mut self.senders[flow as usize];
+        if sending.deadline < *timeout_at {
+            *timeout_at = sending.deadline;
+            self.calendar.add(Event::new(*timeout_at, EventClass::Timeout, flow));
         }
-        self.open(now, flow)
+    }
+
+    /// A flow's deadline may have passed.
+    pub(super) fn time_out(&mut self, now: Picos, flow: u32) -> Result<()> {
+        let sender = &mut self.senders[flow as usize];
+        if sender.timeout_at != now {
+            return Ok(());
+        }
+        sender.timeout_at = NEVER;
+        if now < sender.sending.deadline {
+            self.schedule_timeout(flow);
+            return Ok(());
+        }
+        self.totals.timeouts += 1;
+        if sender.handle.is_none() {
+            return self.request(now, flow);
+        }
+        sender.sending.on_timeout(now, &self.transport);
+        let host = sender.host;
+        self.schedule_timeout(flow);
+        self.settle(now, flow);
+        self.transmit(now, host)
     }
 
     /// A host sends a message of the connection manager about a flow.
@@ -366,7 +381,7 @@ impl Network<'_> {
             Some(cm::Message::Reply { local_id: remote_id, remote_id: local_id, .. }) => {
                 let ready = cm::Message::ReadyToUse { local_id, remote_id };
                 self.send_handshake(now, host, flow, Kind::Request, ready)?;
-                self.open(now, flow)
+                if self.senders[flow as usize].handle.is_some() { Ok(()) } else { self.open(now, flow) }
             }
             _ => Ok(()),
         }
@@ -379,7 +394,7 @@ impl Network<'_> {
         let number = self.hosts[host as usize].sending.len() as u32;
         self.hosts[host as usize].sending.push(flow);
         let sender = &mut self.senders[flow as usize];
-        (sender.number, sender.due) = (number, now);
+        (sender.number, sender.due, sender.sending.deadline) = (number, now, NEVER);
         let opened =
             self.with_nic(now, host, Some(flow), |nics, nic, output| nics.open(nic, instant(now), PRIORITY, output))?;
         let handle = opened.ok_or_else(|| anyhow!("the NIC of host {source} has no room for flow {flow}"))?;
@@ -425,10 +440,14 @@ impl Network<'_> {
         let sender = &mut self.senders[flow as usize];
         let host = &mut self.hosts[sender.host as usize];
         let number = sender.number as usize;
-        let in_flight = self.counting.of(sender.next - sender.acked);
-        if sender.next == sender.size || in_flight >= u64::from(sender.window) {
+        let is_open = || self.counting.of(sender.sending.in_flight()) < u64::from(sender.window);
+        if !(sender.sending.has_lost() || sender.sending.has_new() && is_open()) {
             host.ready.remove(number);
             sender.waits_until = NEVER;
+            if sender.sending.has_new() {
+                sender.sending.wait(now, &self.transport);
+                self.schedule_timeout(flow);
+            }
             return;
         }
         let due = sender.due.max(sender.held_until);
@@ -558,41 +577,36 @@ impl Network<'_> {
         let layout = self.data.1;
         let sender = &mut self.senders[flow as usize];
         let ends: Flow = self.flows[flow as usize];
-        let payload = u64::from(self.payload).min(sender.size - sender.next) as u32;
-        let psn = ends.first_psn.plus((sender.next / u64::from(self.payload)) as u32);
-        let of_message = self.transport.packets_of_message();
-        let is_first = sender.left == of_message;
-        let is_last = sender.left == 1 || sender.next + u64::from(payload) == sender.size;
-        sender.left = if is_last { of_message } else { sender.left - 1 };
-        let opcode = match (is_first, is_last) {
+        let is_full = |in_flight| self.counting.of(in_flight) >= u64::from(sender.window);
+        let Outgoing { psn, payload, first, last, acknowledged, again } =
+            sender.sending.take(now, &self.transport, is_full).context("a flow without packets is to send one")?;
+        let opcode = match (first, last) {
             (true, true) => opcode::SEND_ONLY,
             (true, false) => opcode::SEND_FIRST,
             (false, true) => opcode::SEND_LAST,
             (false, false) => opcode::SEND_MIDDLE,
         };
-        let last;
+        let shorter;
         let (template, wire_len) = if payload == self.payload {
             (&sender.template, layout.wire_len)
         } else {
-            last = self.format.with_payload(payload).template(&ends)?;
-            (&last.0, last.1.wire_len)
+            shorter = self.format.with_payload(payload).template(&ends)?;
+            (&shorter.0, shorter.1.wire_len)
         };
         let line_bytes = self.effects.line_headers.map_or(wire_len, |headers| headers.data + payload as u16);
         let meta = Meta { flow, kind: Kind::Data, wire_len, line_bytes, class: PRIORITY, ..Meta::default() };
         let packet = self.slab.insert(meta, template);
         self.totals.injected += 1;
-        layout.fill(self.slab.header_mut(packet), &ends, opcode, psn, instant(now).stamp());
-        sender.next += u64::from(payload);
+        self.totals.sent_again += u64::from(again);
+        layout.fill(self.slab.header_mut(packet), &ends, opcode, psn, acknowledged, instant(now).stamp());
         sender.last_bytes = line_bytes;
-        if self.uses_acks {
-            sender.sent_at.push_back(now);
-        }
         let (host, handle) = (sender.host, sender.handle.expect("opened at its start"));
-        let counted = self.counting.of(payload.into()) as u32;
-        let own_pacing = self.effects.whole_nanoseconds;
+        self.schedule_timeout(flow);
         if self.is_tapped(ends.sender as u32) {
             self.show(now, Origin::Sent, packet)?;
         }
+        let counted = self.counting.of((payload.into(), 1)) as u32;
+        let own_pacing = self.effects.whole_nanoseconds;
         let wait = self.with_nic(now, host, None, |nics, nic, output| {
             nics.sent(nic, instant(now), handle, psn, Bytes::new(counted), output);
             if own_pacing { None } else { nics.departure(nic, instant(now), handle, Bytes::new(line_bytes.into())) }
@@ -643,65 +657,83 @@ impl Network<'_> {
     fn on_data(&mut self, now: Picos, host: u32, flow: u32, frame: &[u8], wire_len: u16) -> Result<()> {
         let ends = self.flows[flow as usize];
         let bth = wire::bth(frame, self.data.1.bth_at).context("a frame of ours ends early")?;
-        let is_last = opcode::info(bth.opcode).last();
-        let ack_interval = self.transport.ack_interval.get();
-        let receiver = &mut self.senders[flow as usize];
-        receiver.messages += u32::from(is_last);
-        receiver.unacknowledged += 1;
-        let is_due = is_last || receiver.unacknowledged == ack_interval;
-        if receiver.unacknowledged == ack_interval {
-            receiver.unacknowledged = 0;
-        }
-        let messages = receiver.messages;
+        let receiving = &mut self.senders[flow as usize].receiving;
+        let marks = Marks { last: opcode::info(bth.opcode).last(), ack_request: bth.ack_request };
+        let arrival = receiving.on_data(bth.psn, marks, self.transport.recovery);
+        let (messages, expected) = (receiving.messages & 0x00ff_ffff, receiving.expected);
+        let last_in_order = receiving.last_in_order();
+        // The notification point acknowledges the packet itself.
+        let acknowledged = self.acknowledges && matches!(arrival, Arrival::Expected { .. });
         if self.acknowledges || !self.effects.echo {
             let roce = parse_like(&self.data.0, frame, wire_len)?;
-            let msn = self.acknowledges.then_some(messages & 0x00ff_ffff);
+            let msn = acknowledged.then_some(messages);
             let fields = RxFields { msn, remote: Some(ends.sender_qpn), ..RxFields::at(instant(now)) };
             self.deliver(now, host, &roce, &fields)?;
         }
-        if is_due && !self.acknowledges {
-            let becn = self.effects.echo && wire::ecn(frame) == Some(Ecn::Ce);
-            let template = &self.senders[flow as usize].ack_template;
-            let wire_len = template.len() as u16;
-            let line_bytes = self.effects.line_headers.map_or(wire_len, |headers| headers.ack);
-            let meta = Meta { flow, kind: Kind::Ack, wire_len, line_bytes, class: PRIORITY, ..Meta::default() };
-            let id = self.slab.insert(meta, template);
-            let ack = Bth { psn: bth.psn, becn, dest_qp: ends.sender_qpn, ..self.ack.bth };
-            let header = self.slab.header_mut(id);
-            wire::set_bth(header, self.ack.bth_at(), &ack);
-            wire::set_aeth(header, self.ack.bth_at(), Aeth { msn: messages & 0x00ff_ffff, ..Aeth::default() });
-            self.send_control(now, host, id)?;
+        let ack = Aeth { syndrome: Syndrome::Ack { credits: 0 }, msn: messages };
+        match arrival {
+            Arrival::Expected { .. } if acknowledged && bth.psn == last_in_order => Ok(()),
+            Arrival::Expected { is_due: false } | Arrival::Early { is_due: false } => Ok(()),
+            Arrival::Expected { .. } | Arrival::Duplicate => {
+                let becn = self.effects.echo && wire::ecn(frame) == Some(Ecn::Ce);
+                self.send_ack(now, host, flow, last_in_order, becn, ack)
+            }
+            Arrival::Early { .. } => {
+                let arrived =
+                    if self.transport.recovery == Recovery::SelectiveRepeat { bth.psn.get() } else { messages };
+                let nak = Aeth { syndrome: Syndrome::Nak(Nak::PsnSequence), msn: arrived };
+                self.send_ack(now, host, flow, expected, false, nak)
+            }
         }
-        Ok(())
+    }
+
+    /// The transport of a flow's receiver sends an acknowledgement.
+    fn send_ack(&mut self, now: Picos, host: u32, flow: u32, psn: Psn, becn: bool, aeth: Aeth) -> Result<()> {
+        let template = &self.senders[flow as usize].ack_template;
+        if template.is_empty() {
+            return Ok(()); // the flow is complete, and this data a late copy
+        }
+        let wire_len = template.len() as u16;
+        let line_bytes = self.effects.line_headers.map_or(wire_len, |headers| headers.ack);
+        let meta = Meta { flow, kind: Kind::Ack, wire_len, line_bytes, class: PRIORITY, ..Meta::default() };
+        let packet = self.slab.insert(meta, template);
+        let dest_qp = self.flows[flow as usize].sender_qpn;
+        let header = self.slab.header_mut(packet);
+        wire::set_bth(header, self.transport_ack.bth_at(), &Bth { psn, becn, dest_qp, ..self.transport_ack.bth });
+        wire::set_aeth(header, self.transport_ack.bth_at(), aeth);
+        self.send_control(now, host, packet)
     }
 
     /// An acknowledgement of a flow has arrived at its sender.
     fn on_ack(&mut self, now: Picos, host: u32, flow: u32, frame: &[u8], wire_len: u16) -> Result<()> {
-        let ends = self.flows[flow as usize];
-        let bth = wire::bth(frame, self.ack.bth_at()).context("a frame of ours ends early")?;
-        let sender = &mut self.senders[flow as usize];
-        let first = ends.first_psn.plus((sender.acked / u64::from(self.payload)) as u32);
-        let packets = if first.is_after(bth.psn) { 0 } else { bth.psn.since(first) + 1 };
-        let acked = (sender.acked + u64::from(packets) * u64::from(self.payload)).min(sender.next);
-        let newly = acked - sender.acked;
-        sender.acked = acked;
-        let is_done = acked == sender.size;
+        let roce = parse_like(&self.ack, frame, wire_len)?;
+        let Sender { sending, handle, .. } = &mut self.senders[flow as usize];
+        if handle.is_none() {
+            return Ok(()); // the flow is complete
+        }
+        let acked = match roce.aeth() {
+            Some(Aeth { syndrome: Syndrome::Nak(_), msn }) => {
+                sending.on_nak(now, roce.bth.psn, Psn::new(msn), &self.transport)
+            }
+            _ => sending.on_ack(now, roce.bth.psn, &self.transport),
+        };
+        let is_complete = sending.is_complete();
+        let Acked { bytes, packets, sent } = acked;
+        self.schedule_timeout(flow);
         if self.uses_acks {
-            let sent = sender.sent_at.drain(..packets.min(sender.sent_at.len() as u32) as usize).next_back();
+            let sender = &mut self.senders[flow as usize];
             let measured = !self.effects.delay_once_a_round_trip || sender.is_next_round_trip();
             let rtt = sent.filter(|_| measured).map(|sent| Nanos::new(((now - sent) / 1_000) as u32));
-            let fields =
-                RxFields { acked: Bytes::new(self.counting.of(newly) as u32), rtt, ..RxFields::at(instant(now)) };
-            let roce = parse_like(&self.ack, frame, wire_len)?;
-            self.deliver(now, host, &roce, &fields)?;
-        } else if self.effects.echo && bth.becn {
-            let cause = self.data.0;
-            let cnp = Response::cnp(&cause, ends.sender_qpn, CnpBodyKind::Standard, CnpMarking::default());
+            let acked = Bytes::new(self.counting.of((bytes, packets)) as u32);
+            self.deliver(now, host, &roce, &RxFields { acked, rtt, ..RxFields::at(instant(now)) })?;
+        } else if self.effects.echo && roce.bth.becn {
+            let sender_qpn = self.flows[flow as usize].sender_qpn;
+            let cnp = Response::cnp(&self.data.0, sender_qpn, CnpBodyKind::Standard, CnpMarking::default());
             let mut buffer = [0; 128];
             let len = cnp.emit::<NoCrc>(&mut buffer).map_err(|error| anyhow!("cannot build a CNP: {error:?}"))?;
             self.deliver(now, host, &packet::parse(&buffer[..len], len)?, &RxFields::at(instant(now)))?;
         }
-        if is_done {
+        if is_complete {
             let start = self.specs[flow as usize].start;
             self.totals.completions.push(Completion { flow, time: now - start });
             let Host { group, nic, slots, .. } = &mut self.hosts[host as usize];

@@ -12,11 +12,13 @@ mod ready;
 mod routes;
 mod switch;
 mod topology;
+mod transport;
 
 pub use effects::{Effects, LineHeaders};
 pub use port::serialisation;
 pub use routes::FlowTuple;
 pub use topology::{Kind, Link, Topology};
+pub use transport::{Recovery, Transport};
 
 use crate::marking::{Pauses, Stages};
 use crate::packet::{self, Control, DataLayout, Flow, PacketFormat};
@@ -88,32 +90,6 @@ pub struct Scenario<'a> {
     pub effects: Effects,
 }
 
-/// How hosts send and acknowledge.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Transport {
-    /// Packets of a message; with `None` each flow is one message.
-    pub message: Option<NonZeroU32>,
-    /// The receiver acknowledges the last packet of each message, and before it each packet that is a multiple of this, counted
-    /// from the flow's first. If the algorithm's notification point acknowledges, it does so for every packet.
-    pub ack_interval: NonZeroU32,
-    /// Each flow begins with the handshake of the InfiniBand connection manager (request, reply, ready to use). Otherwise both
-    /// ends know the connection.
-    pub handshake: bool,
-}
-
-impl Transport {
-    fn packets_of_message(self) -> u32 {
-        self.message.map_or(u32::MAX, NonZeroU32::get)
-    }
-}
-
-impl Default for Transport {
-    /// One message per flow, an acknowledgement per packet, no handshake.
-    fn default() -> Self {
-        Self { message: None, ack_interval: NonZeroU32::MIN, handshake: false }
-    }
-}
-
 /// What a frame is to a tap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
@@ -164,8 +140,14 @@ pub struct Totals {
     pub injected: u64,
     /// Packets that arrived at their host.
     pub delivered: u64,
-    /// Packets that a switch dropped.
+    /// Packets that a switch dropped or that were lost on a link.
     pub dropped: u64,
+    /// Those that were lost on a link.
+    pub lost: u64,
+    /// Data packets that were sent again.
+    pub sent_again: u64,
+    /// Times that a sender gave up waiting for an acknowledgement.
+    pub timeouts: u64,
     /// Packets that are queued or on a link at the end.
     pub in_flight: u64,
     /// The longest queue of a switch port, in bytes on the line, acknowledgements in the same queue included.
@@ -205,6 +187,8 @@ pub struct Network<'a> {
     /// The packets of data and their acknowledgements, as one of each was parsed.
     data: (Roce<'a>, DataLayout),
     ack: Roce<'a>,
+    /// An acknowledgement by a receiver's transport, as `ack` is unless the notification points acknowledge.
+    transport_ack: Roce<'a>,
     format: PacketFormat,
     effects: Effects,
     payload: u32,
@@ -286,7 +270,7 @@ impl<'a> Network<'a> {
     /// path, and settings that do not fit the ports or each other.
     pub fn new(scenario: &Scenario<'_>, examples: &'a Examples) -> Result<Self> {
         let Scenario { topology, effects, payload, .. } = scenario;
-        let (ports, first_ports) = lay_ports(topology, effects)?;
+        let (ports, first_ports) = lay_ports(topology, effects, scenario.seed)?;
         let peers = ports.iter().map(|port| ports[port.peer as usize].node).collect();
         let signals = scenario.algorithm.signals();
         let format = PacketFormat::of(signals, *payload).with_int(scenario.int_layout);
@@ -310,6 +294,7 @@ impl<'a> Network<'a> {
             flows,
             data: (packet::parse(&examples.data, layout.wire_len.into())?, layout),
             ack,
+            transport_ack: ack,
             format,
             effects: *effects,
             payload: *payload,
@@ -320,10 +305,7 @@ impl<'a> Network<'a> {
             may_evict: scenario.records.is_some(),
             uses_acks: !Signals::CNP.with(Signals::UNDETERMINED).contains(signals),
             acknowledges: false,
-            counting: Counting {
-                payload: (*payload).into(),
-                frame: (!effects.payload_windows).then_some(line_bytes.into()),
-            },
+            counting: Counting((!effects.payload_windows).then_some(line_bytes.into())),
             end: scenario.end,
             now: 0,
             totals: Totals::default(),
@@ -334,6 +316,7 @@ impl<'a> Network<'a> {
         network.acknowledges = network.groups.iter().any(|group| group.acknowledges());
         if network.acknowledges {
             network.ack = packet::parse(&examples.acks[1], examples.acks[1].len())?;
+            network.transport.ack_interval = NonZeroU32::MIN;
         }
         for (number, spec) in (0u32..).zip(scenario.flows) {
             for node in [spec.source, spec.destination] {
@@ -441,6 +424,7 @@ impl<'a> Network<'a> {
                     Place::Switch(switch) => self.wake_switch(now, switch)?,
                 },
                 Class::Start => self.start(now, place)?,
+                Class::Timeout => self.time_out(now, place)?,
                 Class::Pause => self.pause_port(now, place)?,
             }
         }
@@ -459,7 +443,7 @@ impl<'a> Network<'a> {
 
     /// Bytes of payload acknowledged, of all flows, and how many there are to be.
     pub fn progress(&self) -> (u64, u64) {
-        (self.senders.iter().map(Sender::acked).sum(), self.specs.iter().map(|spec| spec.bytes).sum())
+        (self.senders.iter().map(Sender::acked_bytes).sum(), self.specs.iter().map(|spec| spec.bytes).sum())
     }
 
     /// The totals. What is in flight is counted by walking all queues and links.
@@ -494,6 +478,12 @@ impl<'a> Network<'a> {
         let Some((packet, next)) = self.ports[peer as usize].arrive(&self.slab) else { return Ok(()) };
         if let Some(next) = next {
             self.calendar.add(Event::new(next, Class::Arrival, port));
+        }
+        if self.ports[peer as usize].loses() {
+            self.totals.lost += 1;
+            self.totals.dropped += 1;
+            self.slab.remove(packet);
+            return Ok(());
         }
         match self.places[node as usize] {
             Place::Host(host) => self.receive(now, host, packet),
@@ -550,7 +540,7 @@ fn connect(scenario: &Scenario<'_>) -> Vec<Flow> {
 }
 
 /// The ports of all nodes, node by node, and where those of each node begin.
-fn lay_ports(topology: &Topology, effects: &Effects) -> Result<(Vec<Port>, Vec<u32>)> {
+fn lay_ports(topology: &Topology, effects: &Effects, seed: u64) -> Result<(Vec<Port>, Vec<u32>)> {
     let mut first = vec![0u32; topology.nodes.len() + 1];
     for (number, link) in topology.links.iter().enumerate() {
         for end in link.ends {
@@ -569,14 +559,8 @@ fn lay_ports(topology: &Topology, effects: &Effects) -> Result<(Vec<Port>, Vec<u
             next[end as usize] - 1
         });
         for (end, other) in [(0, 1), (1, 0)] {
-            ports[numbers[end] as usize] = Some(Port::new(
-                link.ends[end],
-                numbers[other],
-                link.bits_per_second,
-                link.delay,
-                framing,
-                effects.whole_nanoseconds,
-            ));
+            ports[numbers[end] as usize] =
+                Some(Port::new(link.ends[end], numbers[other], link, framing, effects.whole_nanoseconds, seed));
         }
     }
     Ok((ports.into_iter().flatten().collect(), first))

@@ -2,9 +2,11 @@
 
 use super::packets::{Fifo, InFlight, PacketId};
 use super::switch::Notice;
+use super::topology::Link;
 use crate::Picos;
 use cc_core::wire::pfc::Quantum;
 use cc_core::{Nanos, Rate};
+use hil_cores::random::SplitMix;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of line time that a frame takes in addition to its own: preamble 8, check sequence 4, inter-frame gap 12.
@@ -19,6 +21,9 @@ pub fn serialisation(bits_per_second: u64, frame_bytes: u32) -> Picos {
 fn line_time(bits_per_second: u64, bytes: u32) -> Picos {
     u64::from(bytes) * 8_000_000_000_000 / bits_per_second
 }
+
+/// Distinguishes the random numbers of losses from the others of a seed.
+const LOSSES: u64 = 0x6c6f_7373_6573;
 
 /// One end of a link: what waits there, and the link's packets on their way to the other end.
 ///
@@ -36,7 +41,9 @@ pub(super) struct Port {
     framing: u32,
     /// Times are whole nanoseconds, rounded down.
     whole_nanoseconds: bool,
-    /// InFlight on their way.
+    /// The probability that a frame is lost on the link, in units of 2^-32, and what chooses.
+    loss: Option<(u32, SplitMix)>,
+    /// Packets on their way.
     lane: Fifo,
     /// When the last bit of the packet that leaves has left.
     pub(super) free_at: Picos,
@@ -74,21 +81,16 @@ pub(super) struct PortQueue {
 }
 
 impl Port {
-    pub(super) fn new(
-        node: u32,
-        peer: u32,
-        bits_per_second: u64,
-        delay: Picos,
-        framing: u32,
-        whole_nanoseconds: bool,
-    ) -> Self {
+    /// The port of a node that leads by a link to the port `peer`. Random losses are chosen by the seed.
+    pub(super) fn new(node: u32, peer: u32, link: &Link, framing: u32, whole_nanoseconds: bool, seed: u64) -> Self {
         Self {
             node,
             peer,
-            bits_per_second,
-            delay,
+            bits_per_second: link.bits_per_second,
+            delay: link.delay,
             framing,
             whole_nanoseconds,
+            loss: (link.loss > 0).then(|| (link.loss, SplitMix::new(seed ^ LOSSES ^ u64::from(peer) << 32))),
             lane: Fifo::default(),
             free_at: 0,
             free_scheduled: false,
@@ -123,6 +125,11 @@ impl Port {
     /// The unit of time of PFC frames at this speed.
     pub(super) fn quantum(&self) -> Quantum {
         Quantum::at(Rate::from_bits_per_second(self.bits_per_second))
+    }
+
+    /// Whether the frame that arrives at the other end is lost.
+    pub(super) fn loses(&mut self) -> bool {
+        self.loss.as_mut().is_some_and(|(loss, random)| random.draw() >> 32 < u64::from(*loss))
     }
 
     /// Begins to send a packet. Returns when it arrives, if no packet is on its way before it.
@@ -224,7 +231,7 @@ impl Port {
         (over, over.saturating_sub(before.max(now)))
     }
 
-    /// InFlight that wait here or are on the link.
+    /// Packets that wait here or are on the link.
     pub(super) fn packets(&self, slab: &InFlight) -> usize {
         let queues = self.data.iter().chain([&self.control]).map(|queue| queue.packets);
         queues.chain([self.lane]).map(|fifo| fifo.len(slab)).sum()

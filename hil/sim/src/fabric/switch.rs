@@ -353,7 +353,10 @@ impl Network<'_> {
     pub(super) fn notice(&mut self, now: Picos, port: u32) -> Result<()> {
         while let Some(place) = self.ports[port as usize].notices.iter().position(|&(arrives, _)| arrives <= now) {
             let Some((_, notice)) = self.ports[port as usize].notices.remove(place) else { break };
-            let node = self.ports[port as usize].node;
+            let Port { node, peer, .. } = self.ports[port as usize];
+            if self.ports[peer as usize].loses() {
+                continue;
+            }
             if let Notice::Pfc(_, quanta) = notice {
                 let number = port - self.routes.first_port(node) + 1;
                 self.totals.pfc.push(PfcRecord { at: now, node, port: number, pauses: quanta > 0 });

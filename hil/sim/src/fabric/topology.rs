@@ -20,6 +20,8 @@ pub struct Link {
     pub bits_per_second: u64,
     /// Propagation delay, one way.
     pub delay: Picos,
+    /// The probability that a frame is lost on it, in units of 2^-32; of PFC frames and messages between switches too.
+    pub loss: u32,
 }
 
 /// A network's nodes and links. Nodes are numbered from zero; the ports of a node are numbered in the order of its links.
@@ -41,7 +43,7 @@ impl Topology {
     pub fn star(hosts: u32, bits_per_second: u64, delay: Picos) -> Self {
         let mut nodes = vec![Kind::Host; hosts as usize];
         nodes.push(Kind::Switch);
-        let links = (0..hosts).map(|host| Link { ends: [host, hosts], bits_per_second, delay }).collect();
+        let links = (0..hosts).map(|host| Link { ends: [host, hosts], bits_per_second, delay, loss: 0 }).collect();
         Self { nodes, links }
     }
 
@@ -56,7 +58,7 @@ impl Topology {
         let mut nodes = vec![Kind::Host; hosts as usize];
         nodes.resize((hosts + ports * ports + half * half) as usize, Kind::Switch);
         let mut links = Vec::new();
-        let mut link = |one, other| links.push(Link { ends: [one, other], bits_per_second, delay });
+        let mut link = |one, other| links.push(Link { ends: [one, other], bits_per_second, delay, loss: 0 });
         for pod in 0..ports {
             for (upper, lower) in (0..half).flat_map(|upper| (0..half).map(move |lower| (upper, lower))) {
                 link((pod * half + upper) * half + lower, edge(pod, upper));

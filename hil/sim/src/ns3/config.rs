@@ -65,6 +65,8 @@ struct Keys {
     u_target: f64,
     mi_thresh: u32,
     int_multi: u32,
+    /// Of links that have no error rate of their own.
+    loss: u32,
     kmax: Vec<(u64, f64)>,
     kmin: Vec<(u64, f64)>,
     pmax: Vec<(u64, f64)>,
@@ -95,6 +97,7 @@ impl Keys {
             u_target: 0.95,
             mi_thresh: 5,
             int_multi: 1,
+            loss: 0,
             kmax: Vec::new(),
             kmin: Vec::new(),
             pmax: Vec::new(),
@@ -122,12 +125,11 @@ fn map(words: &mut Words<'_>) -> Result<Vec<(u64, f64)>> {
 
 /// Keys that change nothing here, with how many values they have and, if it is worth a warning, the values that have no effect
 /// there either.
-const WITHOUT_EFFECT: [(&str, usize); 25] = [
+const WITHOUT_EFFECT: [(&str, usize); 24] = [
     ("USE_DYNAMIC_PFC_THRESHOLD", 1),
     ("TRACE_FILE", 1),
     ("TRACE_OUTPUT_FILE", 1),
     ("DCTCP_RATE_AI", 1),
-    ("ERROR_RATE_PER_LINK", 1),
     ("L2_CHUNK_SIZE", 1),
     ("L2_ACK_INTERVAL", 1),
     ("L2_BACK_TO_ZERO", 1),
@@ -188,6 +190,7 @@ pub fn read(path: &Path) -> Result<Config> {
             "U_TARGET" => keys.u_target = w.number("a number")?,
             "MI_THRESH" => keys.mi_thresh = w.number("a number")?,
             "INT_MULTI" => keys.int_multi = w.number("a number")?,
+            "ERROR_RATE_PER_LINK" => keys.loss = w.read("a probability from 0 to 1", units::probability)?,
             "KMAX_MAP" => keys.kmax = map(w)?,
             "KMIN_MAP" => keys.kmin = map(w)?,
             "PMAX_MAP" => keys.pmax = map(w)?,
@@ -205,7 +208,8 @@ pub fn read(path: &Path) -> Result<Config> {
     let Some(topology_file) = keys.topology_file.clone() else { bail!("{}: no TOPOLOGY_FILE", path.display()) };
     let Some(flow_file) = keys.flow_file.clone() else { bail!("{}: no FLOW_FILE", path.display()) };
     let topology_source = Source::read(&topology_file)?;
-    let topology = topology::read(&topology_source)?;
+    let mut topology = topology::read(&topology_source)?;
+    topology.links.iter_mut().filter(|link| link.loss == 0).for_each(|link| link.loss = keys.loss);
     let flow_source = Source::read(&flow_file)?;
     let (flows, lines) = flow::read(&flow_source)?;
     let hosts = |node: u32| topology.nodes.get(node as usize) == Some(&Kind::Host);

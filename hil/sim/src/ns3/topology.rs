@@ -26,8 +26,8 @@ pub(super) fn read(source: &Source) -> Result<Topology> {
             let bits_per_second =
                 words.read("a rate such as 100Gbps", |text| units::rate(text).filter(|&rate| rate > 0))?;
             let delay = words.read("a delay such as 1us", units::time)?;
-            words.read("an error rate: 0 for none", |text| text.parse().ok().filter(|&rate: &f64| rate == 0.0))?;
-            Ok(Link { ends, bits_per_second, delay })
+            let loss = words.read("an error rate: a probability from 0 to 1", units::probability)?;
+            Ok(Link { ends, bits_per_second, delay, loss })
         })
         .collect::<Result<_>>()?;
     if let Some(word) = words.next() {
