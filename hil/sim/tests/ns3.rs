@@ -137,6 +137,11 @@ fn an_input_that_is_wrong_is_refused_with_its_place() {
         ("topology.txt", "4 1 3", "4 1 2", "expected the end of the file"),
         ("topology.txt", "1us 0", "1us 1.1", "expected an error rate: a probability from 0 to 1, not `1.1`"),
         ("flow.txt", "1 0 3", "9 0 3", "expected two different hosts"),
+        ("config.txt", "STOP_TIME 2.1", "STOP_TIME 1e6", "expected a time in seconds, below 1000000, not `1e6`"),
+        ("topology.txt", "1us", "1e9ms", "expected a delay such as 1us, below 1000000s, not `1e9ms`"),
+        ("topology.txt", "4 1 3", "65537 1 3", "expected the number of nodes, at most 65536, not `65537`"),
+        ("flow.txt", "2\n", "0\n", "expected the number of flows, at least 1, not `0`"),
+        ("flow.txt", "2.0", "1e7", "expected a start in seconds, below 1000000"),
         ("flow.txt", "2.0", "never", "expected a start in seconds"),
         ("flow.txt", "1 0 3", "1 0 8", "expected a priority, 0 to 7, not `8`"),
     ] {

@@ -171,7 +171,7 @@ pub fn read(path: &Path) -> Result<Config> {
             }
             "TOPOLOGY_FILE" => keys.topology_file = Some(source.beside(w.expect("a file name")?.text)),
             "FLOW_FILE" => keys.flow_file = Some(source.beside(w.expect("a file name")?.text)),
-            "SIMULATOR_STOP_TIME" => keys.stop_time = w.read("a time in seconds", units::time)?,
+            "SIMULATOR_STOP_TIME" => keys.stop_time = w.read("a time in seconds, below 1000000", units::time)?,
             "CC_MODE" => {
                 let word = w.expect("a number")?;
                 keys.cc_mode = word.text.parse().map_err(|_| source.error(&word.at, "expected 1, 3 or 7"))?;

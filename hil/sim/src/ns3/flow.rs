@@ -23,7 +23,8 @@ pub(super) const fn address(node: u32) -> u32 {
 /// The flows of a file, in its order.
 pub(super) fn read(source: &Source) -> Result<(Vec<FlowSpec>, Vec<FlowLine>)> {
     let mut words = source.words();
-    let count: usize = words.number("the number of flows")?;
+    let count: usize =
+        words.read("the number of flows, at least 1", |text| text.parse().ok().filter(|&count| count > 0))?;
     let mut next_ports = HashMap::<_, u16>::new();
     let (mut flows, mut lines): (Vec<FlowSpec>, Vec<FlowLine>) = Default::default();
     for _ in 0..count {
@@ -33,7 +34,7 @@ pub(super) fn read(source: &Source) -> Result<(Vec<FlowSpec>, Vec<FlowLine>)> {
         let destination_port = words.number("a destination port")?;
         let bytes = words.number("the flow's bytes")?;
         let last = flows.last().map_or(0, |flow| flow.start);
-        let start = words.read("a start in seconds, not before the flow above", |text| {
+        let start = words.read("a start in seconds, below 1000000 and not before the flow above", |text| {
             units::time(text).filter(|&start| start >= last)
         })?;
         let port = next_ports.entry((from, to)).or_insert(10_000);

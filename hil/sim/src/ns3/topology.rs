@@ -6,10 +6,14 @@ use crate::fabric::{Kind, Link, Topology};
 use crate::source::Source;
 use anyhow::Result;
 
+/// The most nodes: the address of a node has 16 bits for its number.
+const MOST_NODES: u32 = 1 << 16;
+
 /// The topology of a file.
 pub(super) fn read(source: &Source) -> Result<Topology> {
     let mut words = source.words();
-    let nodes: u32 = words.number("the number of nodes")?;
+    let nodes: u32 = words
+        .read("the number of nodes, at most 65536", |text| text.parse().ok().filter(|&nodes| nodes <= MOST_NODES))?;
     let switches: u32 = words.number("the number of switches")?;
     let count: u32 = words.number("the number of links, or of top-of-rack switches")?;
     let links: u32 = if source.first_line_words() == 4 { words.number("the number of links")? } else { count };
@@ -25,7 +29,7 @@ pub(super) fn read(source: &Source) -> Result<Topology> {
             let ends = [words.read(&expected, node)?, words.read(&expected, node)?];
             let bits_per_second =
                 words.read("a rate such as 100Gbps", |text| units::rate(text).filter(|&rate| rate > 0))?;
-            let delay = words.read("a delay such as 1us", units::time)?;
+            let delay = words.read("a delay such as 1us, below 1000000s", units::time)?;
             let loss = words.read("an error rate: a probability from 0 to 1", units::probability)?;
             Ok(Link { ends, bits_per_second, delay, loss })
         })

@@ -28,7 +28,7 @@ pub(super) fn rate(text: &str) -> Option<u64> {
     (0.0..1e15).contains(&rate).then_some(rate as u64)
 }
 
-/// Picoseconds: a number with a unit, or of seconds.
+/// Picoseconds: a number with a unit, or of seconds; below a million seconds, so that sums of a few times fit 64 bits.
 pub(super) fn time(text: &str) -> Option<Picos> {
     let (number, unit) = split(text)?;
     let factor = match unit {
@@ -40,7 +40,7 @@ pub(super) fn time(text: &str) -> Option<Picos> {
         _ => return None,
     };
     let picos = (number * factor).round();
-    (0.0..1e19).contains(&picos).then_some(picos as Picos)
+    (0.0..1e18).contains(&picos).then_some(picos as Picos)
 }
 
 fn split(text: &str) -> Option<(f64, &str)> {
@@ -83,6 +83,9 @@ mod tests {
         for text in ["", "fast", "10Gbit", "-1Gbps", "NaN", "inf", "1 Gbps"] {
             assert_eq!(rate(text), None, "{text}");
         }
-        assert_eq!(time("-1us"), None);
+        for text in ["-1us", "1e18ps", "1000000", "1e300"] {
+            assert_eq!(time(text), None, "{text}");
+        }
+        assert_eq!(time("999999s"), Some(999_999_000_000_000_000));
     }
 }
