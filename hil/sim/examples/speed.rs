@@ -7,7 +7,9 @@ use anyhow::Result;
 use cc_core::{IntLayout, Nanos};
 use hil_algorithms::algorithm;
 use hil_sim::Picos;
-use hil_sim::fabric::{Effects, Examples, FlowSpec, FlowTuple, LineHeaders, Network, Scenario, Topology, Transport};
+use hil_sim::fabric::{
+    Buffer, Effects, Examples, FlowSpec, FlowTuple, LineHeaders, Network, Scenario, Topology, Transport,
+};
 use hil_sim::marking::Stages;
 use std::time::Instant;
 
@@ -72,6 +74,7 @@ fn run(Case { name, algorithm: algorithm_name, topology, flows }: Case) -> Resul
         algorithm: &*algorithm,
         settings: [&rp, &np],
         stages: Box::new(stages),
+        buffer: Some(Buffer::default()),
         int_layout: IntLayout::Compact,
         payload: 1_000,
         transport: Transport::default(),

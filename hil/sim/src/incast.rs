@@ -110,6 +110,7 @@ impl Incast {
             algorithm,
             settings,
             stages: Box::new(|node, _| Ok(switches[(node - receiver - 1) as usize].clone())),
+            buffer: None,
             int_layout: IntLayout::Wide,
             payload: self.payload,
             transport: Transport {

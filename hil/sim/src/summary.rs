@@ -68,8 +68,10 @@ pub struct Packets {
     pub delivered: u64,
     /// Packets that switches dropped or that were lost on links.
     pub dropped: u64,
-    /// Those that were lost on links.
+    /// Those of them that were lost on links.
     pub lost: u64,
+    /// Those of them that switches dropped in classes that PFC keeps free of loss.
+    pub lossless_dropped: u64,
     /// Data packets that were sent again.
     pub sent_again: u64,
     /// Times that a sender gave up waiting for an acknowledgement.
@@ -199,9 +201,11 @@ impl Summary {
                 config.algorithm
             ));
         }
-        let dropped = totals.dropped - totals.lost;
-        if dropped > 0 {
-            warnings.push(format!("{dropped} packets were dropped in classes that PFC keeps free of loss"));
+        if totals.lossless_dropped > 0 {
+            warnings.push(format!(
+                "{} packets were dropped in classes that PFC keeps free of loss: the headroom is too small",
+                totals.lossless_dropped
+            ));
         }
         let control = Control { events: totals.decisions, cuts: totals.cuts, marks: totals.marks };
         Self {
@@ -217,6 +221,7 @@ impl Summary {
                 delivered: totals.delivered,
                 dropped: totals.dropped,
                 lost: totals.lost,
+                lossless_dropped: totals.lossless_dropped,
                 sent_again: totals.sent_again,
                 timeouts: totals.timeouts,
                 in_flight: totals.in_flight,
@@ -272,7 +277,7 @@ impl fmt::Display for Summary {
         for (name, Control { events, cuts, marks }) in &self.cc {
             writeln!(f, "{name:<11} {events} decisions, {cuts} of them cuts; {marks} packets marked")?;
         }
-        let Packets { injected, delivered, dropped, lost, sent_again, timeouts, in_flight } = self.packets;
+        let Packets { injected, delivered, dropped, lost, sent_again, timeouts, in_flight, .. } = self.packets;
         writeln!(
             f,
             "packets     {injected} injected: {delivered} delivered, {dropped} dropped, {in_flight} in flight"

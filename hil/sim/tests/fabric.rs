@@ -45,6 +45,7 @@ fn cnps_of_switches_arrive_over_paths_of_equal_length() {
         algorithm: &*algorithm,
         settings: [&rp, &np],
         stages: Box::new(move |_, _| Ok(stages())),
+        buffer: None,
         int_layout: IntLayout::Wide,
         payload: 1_000,
         transport: Transport::default(),
@@ -86,6 +87,7 @@ fn packets_leave_while_fewer_bytes_than_the_window_are_in_flight() {
             algorithm: &*algorithm,
             settings: [&rp, &np],
             stages: Box::new(|_, _| Ok(Vec::new())),
+            buffer: None,
             int_layout: IntLayout::Wide,
             payload: 1_024,
             transport: Transport::default(),
@@ -139,6 +141,7 @@ fn flows_over_links_that_lose_frames_are_whole() {
                     algorithm: &*algorithm,
                     settings: [&rp, &np],
                     stages: Box::new(|_, _| Ok(vec![(IntPush::NAME, words(&IntPush::PRESETS[0].values))])),
+                    buffer: None,
                     int_layout: IntLayout::Wide,
                     payload: 1_000,
                     transport: Transport {

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use hil_algorithms::algorithm;
-use hil_sim::fabric::{Effects, Examples, Network, Scenario, Totals};
+use hil_sim::fabric::{Buffer, Effects, Examples, Limits, Network, Scenario, Threshold, Totals};
 use hil_sim::ns3::{self, Config};
 use hil_sim::summary::Percentiles;
 use std::collections::BTreeMap;
@@ -173,6 +173,70 @@ fn a_key_that_is_unknown_is_named_in_a_warning() {
     write(&folder, "config.txt", &(text + "KMAX_MPA 1 2 3\n"));
     let warnings = read(&folder).unwrap().warnings;
     assert!(matches!(&warnings[..], [only] if only.contains("unknown key `KMAX_MPA`")), "{warnings:?}");
+}
+
+/// The buffer of HPCC's ns-3: headroom is three times what a link carries in its delay, and a link twice as fast as that of host 0
+/// has twice the alpha. With a fourth count in the topology it is that of ns3-datacenter.
+#[test]
+fn the_buffer_is_that_of_the_simulator_whose_form_the_topology_has() {
+    let folder = star(3, 1, &[(1, 1_000)]);
+    let append = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, fs::read_to_string(&path).unwrap() + text).unwrap();
+    };
+    append("config.txt", "BUFFER_SIZE 12\nPAUSE_TIME 7.5\nUSE_DYNAMIC_PFC_THRESHOLD 0\nERROR_RATE_PER_LINK 0.0000\n");
+    let topology = "5 2 4\n3 4\n0 3 100Gbps 1us 0\n1 3 100Gbps 1us 0\n2 4 25Gbps 1us 0\n3 4 400Gbps 1us 0\n";
+    write(&folder, "topology.txt", topology);
+    let Config { buffer, effects, warnings, .. } = read(&folder).unwrap();
+    let Buffer { pool, headroom_apart, lossless, pause, limits, links } = buffer;
+    assert_eq!((pool, headroom_apart, lossless, pause.get()), (12 << 20, false, 8, 7_500));
+    assert_eq!((limits.reserve, limits.resume_offset, limits.resume_below), (4_096, 3_072, 1));
+    assert_eq!(limits.threshold, Threshold::Dynamic(0.125));
+    assert_eq!(limits.headroom.bytes(100_000_000_000, 1_000_000, 1_048), 37_500);
+    assert_eq!(links, [(3, Limits { threshold: Threshold::Dynamic(0.5), ..limits })]);
+    assert!(effects.pauses_until_resumed && !effects.headroom_until_empty);
+    assert!(warnings.iter().any(|warning| warning.contains("USE_DYNAMIC_PFC_THRESHOLD 0")), "{warnings:?}");
+
+    write(&folder, "topology.txt", &topology.replacen("5 2 4", "5 2 2 4", 1));
+    let Config { buffer: Buffer { headroom_apart, limits, links, .. }, effects, .. } = read(&folder).unwrap();
+    assert_eq!((headroom_apart, limits.reserve, limits.resume_offset, limits.resume_below), (true, 0, 2_496, 1_248));
+    assert!(links.is_empty() && effects.headroom_until_empty);
+
+    append("config.txt", "ERROR_RATE_PER_LINK 0.01\n");
+    let error = format!("{:#}", read(&folder).unwrap_err());
+    assert!(error.contains("expected 0: links lose no packets, not `0.01`"), "{error}");
+}
+
+/// Eight TIMELY flows that fill 1 MB: nothing is lost, and each PFC frame is a line of `pfc.txt`: nanoseconds, node, 0 for a host,
+/// port, and 1 for a pause, after which comes 0. A pause ends by a resume only: `PAUSE_TIME` changes nothing.
+#[test]
+fn a_small_buffer_pauses_the_senders() {
+    let flows: Vec<(u32, u64)> = (1..9).map(|host| (host, 500_000)).collect();
+    for (first, form) in [("10 1 9", "10 1 9"), ("10 1 9", "10 1 1 9")] {
+        let runs = ["0.01", "50"].map(|pause_time| {
+            let folder = star(9, 7, &flows);
+            for (name, from, to) in [
+                ("topology.txt", first, form),
+                ("config.txt", "INT_MULTI", &format!("BUFFER_SIZE 1\nPAUSE_TIME {pause_time}\nINT_MULTI")),
+            ] {
+                let text = fs::read_to_string(folder.path().join(name)).unwrap();
+                write(&folder, name, &text.replacen(from, to, 1));
+            }
+            let config = read(&folder).unwrap();
+            let totals = run(&config, 1);
+            assert_eq!((totals.completions.len(), totals.dropped), (8, 0), "{form}");
+            ns3::write_pfc(&config, &totals.pfc)
+        });
+        assert!(runs[0] == runs[1], "{form}");
+        let mut last = BTreeMap::new();
+        for line in runs[0].lines() {
+            let words: Vec<u64> = line.split(' ').map(|word| word.parse().unwrap()).collect();
+            let [at, host, 0, 1, pauses] = words[..] else { panic!("{line}") };
+            assert!(at > 2_000_000_000 && (1..9).contains(&host), "{line}");
+            assert_ne!(last.insert(host, pauses).unwrap_or(0), pauses, "{line}");
+        }
+        assert_eq!(last.into_iter().collect::<Vec<_>>(), (1..9).map(|host| (host, 0)).collect::<Vec<_>>(), "{form}");
+    }
 }
 
 /// The shared collection's runs of that simulator. If it is not there, prints that and returns `None`.

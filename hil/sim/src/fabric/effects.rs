@@ -26,6 +26,11 @@ pub struct Effects {
     pub marks_behind: bool,
     /// Equal paths are numbered from the neighbour with the highest number, and the hash is of the tuples of that simulator.
     pub descending_paths: bool,
+    /// A pause lasts until it is resumed, whatever its time, and is not renewed.
+    pub pauses_until_resumed: bool,
+    /// The buffer of ns3-datacenter: the threshold is compared when the packet is counted already, reaching it does not pause, and
+    /// while headroom is in use all packets of the class are charged to it.
+    pub headroom_until_empty: bool,
 }
 
 impl Effects {
@@ -42,6 +47,8 @@ impl Effects {
             ("acks_with_data", self.acks_with_data),
             ("marks_behind", self.marks_behind),
             ("descending_paths", self.descending_paths),
+            ("pauses_until_resumed", self.pauses_until_resumed),
+            ("headroom_until_empty", self.headroom_until_empty),
         ];
         all.into_iter().filter(|&(_, on)| on).map(|(name, _)| name).collect()
     }

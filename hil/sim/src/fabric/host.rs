@@ -545,15 +545,26 @@ impl Network<'_> {
         }
     }
 
-    /// A PFC frame with these quanta for a class has arrived; zero resumes it.
-    pub(super) fn pause_host(&mut self, now: Picos, host: u32, class: u8, quanta: u16) {
-        let at = &self.hosts[host as usize];
-        let port = &mut self.ports[at.port as usize];
-        let time = port.quantum().pause(quanta);
-        let (over, longer) = port.pause(class, now, time);
-        self.totals.paused += longer;
-        self.groups[at.group].pause(at.nic, instant(now), &packet::pfc(class, quanta));
-        self.schedule_poll(over, host);
+    /// A PFC frame with these quanta for a class has arrived, zero to resume it, and its pause is over at this time. Without a time
+    /// the pause lasts until it is resumed, which for the NIC is the longest one.
+    ///
+    /// # Errors
+    /// Those of the tap, to which the frames that the NIC sends are passed.
+    pub(super) fn pause_host(
+        &mut self,
+        now: Picos,
+        host: u32,
+        class: u8,
+        quanta: u16,
+        over: Option<Picos>,
+    ) -> Result<()> {
+        let pfc = packet::pfc(class, over.map_or(u16::MAX, |_| quanta));
+        // A resume makes the NIC visit all flows at once, to end the holds of decisions that were made during the pause.
+        self.with_nic(now, host, None, |nics, nic, _| nics.pause(nic, instant(now), &pfc))?;
+        if let Some(over) = over {
+            self.schedule_poll(over, host);
+        }
+        Ok(())
     }
 
     /// A host pauses its port, and does so again when its period is over. The PFC frame does not wait for the port.

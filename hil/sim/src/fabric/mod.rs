@@ -3,6 +3,7 @@
 //!
 //! Time is integer picoseconds. Events of one time are ordered by what they mean and where they happen.
 
+mod buffer;
 pub(crate) mod calendar;
 mod effects;
 mod host;
@@ -14,6 +15,7 @@ mod switch;
 mod topology;
 mod transport;
 
+pub use buffer::{Buffer, Headroom, Limits, Threshold};
 pub use effects::{Effects, LineHeaders};
 pub use port::serialisation;
 pub use routes::FlowTuple;
@@ -24,6 +26,7 @@ use crate::marking::{Pauses, Stages};
 use crate::packet::{self, Control, DataLayout, Flow, PacketFormat};
 use crate::{Picos, instant};
 use anyhow::{Context, Result, anyhow, ensure};
+use buffer::SharedBuffer;
 use calendar::{Calendar, Class, Event};
 use cc_core::wire::{self, AckFields, NoCrc, Response, Roce, cm};
 use cc_core::{Bytes, IntLayout, Nanos, Psn, Qpn, Rate};
@@ -66,6 +69,8 @@ pub struct Scenario<'a> {
     pub settings: [&'a SettingsTable; 2],
     /// The stages of each port of a switch, by the switch's node number and the speed of the port's link in bits per second.
     pub stages: Box<dyn Fn(u32, u64) -> Result<Stages> + 'a>,
+    /// The packet buffer of each switch; without one there is no limit and no PFC but that of stages.
+    pub buffer: Option<Buffer>,
     /// The layout of the telemetry that switches write, which must be that of their stage.
     pub int_layout: IntLayout,
     /// Bytes of payload of a data packet.
@@ -142,8 +147,10 @@ pub struct Totals {
     pub delivered: u64,
     /// Packets that a switch dropped or that were lost on a link.
     pub dropped: u64,
-    /// Those that were lost on a link.
+    /// Those of them that were lost on a link.
     pub lost: u64,
+    /// Those of them that a switch dropped and whose class its buffer or stage keeps free of loss by PFC: the headroom was too small.
+    pub lossless_dropped: u64,
     /// Data packets that were sent again.
     pub sent_again: u64,
     /// Times that a sender gave up waiting for an acknowledgement.
@@ -156,7 +163,7 @@ pub struct Totals {
     pub marks: u64,
     /// PFC frames sent.
     pub pfc_frames: u64,
-    /// For how long data of ports was paused, in picoseconds, all ports together.
+    /// For how long data of ports was paused, in picoseconds, all ports and classes together.
     pub paused: Picos,
     /// Records of received flows that NICs have evicted.
     pub evicted: u64,
@@ -347,6 +354,9 @@ impl<'a> Network<'a> {
             *sent.get_mut(spec.source as usize).context("a flow from a node that does not exist")? += 1;
             *received.get_mut(spec.destination as usize).context("a flow to a node that does not exist")? += 1;
         }
+        if let Some(buffer) = &scenario.buffer {
+            buffer.check(scenario.topology)?;
+        }
         let mut speeds: Vec<u64> = Vec::new();
         for (node, kind) in scenario.topology.nodes.iter().enumerate() {
             let ports = first_ports[node]..first_ports[node + 1];
@@ -378,14 +388,16 @@ impl<'a> Network<'a> {
                 }
                 Kind::Switch => {
                     self.places.push(Place::Switch(self.switches.len() as u32));
-                    let speeds =
-                        ports.clone().map(|port| self.ports[port as usize].bits_per_second()).collect::<Vec<_>>();
+                    let own = &self.ports[ports.start as usize..ports.end as usize];
+                    let buffer = scenario.buffer.as_ref();
+                    let buffer = buffer.map(|buffer| SharedBuffer::new(buffer, own, line_bytes, &self.effects));
+                    let buffer = buffer.transpose().with_context(|| format!("the buffer of switch {node}"))?;
                     let seed = scenario.seed ^ (node as u64) << 32;
                     let place = (node as u32, ports.start);
                     let packets = (line_bytes, scenario.base_rtt);
                     self.switches.push(Switch::new(
                         place,
-                        &speeds,
+                        (own, buffer),
                         packets,
                         1 << host::PRIORITY,
                         &scenario.stages,
@@ -453,6 +465,7 @@ impl<'a> Network<'a> {
     pub fn finish(mut self) -> Result<Totals> {
         self.totals.end = self.now;
         self.totals.packet_hops = self.packet_hops();
+        self.totals.paused = self.ports.iter().map(|port| port.paused(self.now)).sum();
         let in_ports: usize = self.ports.iter().map(|port| port.packets(&self.slab)).sum();
         let at_hosts: usize = self.hosts.iter().map(Host::waiting_packets).sum();
         self.totals.in_flight = (in_ports + at_hosts) as u64;
@@ -553,14 +566,19 @@ fn lay_ports(topology: &Topology, effects: &Effects, seed: u64) -> Result<(Vec<P
     let mut next = first.clone();
     let mut ports: Vec<Option<Port>> = (0..2 * topology.links.len()).map(|_| None).collect();
     let framing = if effects.no_framing { 0 } else { FRAMING };
-    for link in &topology.links {
+    for (number, link) in (0u32..).zip(&topology.links) {
         let numbers = link.ends.map(|end| {
             next[end as usize] += 1;
             next[end as usize] - 1
         });
         for (end, other) in [(0, 1), (1, 0)] {
-            ports[numbers[end] as usize] =
-                Some(Port::new(link.ends[end], numbers[other], link, framing, effects.whole_nanoseconds, seed));
+            ports[numbers[end] as usize] = Some(Port::new(
+                (link.ends[end], numbers[other]),
+                (number, link),
+                framing,
+                effects.whole_nanoseconds,
+                seed,
+            ));
         }
     }
     Ok((ports.into_iter().flatten().collect(), first))

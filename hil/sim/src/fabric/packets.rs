@@ -32,6 +32,8 @@ pub(crate) struct Meta {
     pub(crate) class: u8,
     /// What it is.
     pub(crate) kind: Kind,
+    /// It is counted at its ingress: it waits with data.
+    pub(crate) counted: bool,
 }
 
 /// What a packet is for the network.

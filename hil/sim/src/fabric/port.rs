@@ -35,6 +35,8 @@ pub(super) struct Port {
     pub(super) node: u32,
     /// The port at the other end, counted over all nodes.
     pub(super) peer: u32,
+    /// The number of its link in the topology.
+    pub(super) link: u32,
     bits_per_second: u64,
     delay: Picos,
     /// Bytes of line time added to each frame.
@@ -47,12 +49,14 @@ pub(super) struct Port {
     lane: Fifo,
     /// When the last bit of the packet that leaves has left.
     pub(super) free_at: Picos,
-    /// A [`Class::Free`](super::calendar::Class::Free) at `free_at` is in the event queue.
-    pub(super) free_scheduled: bool,
+    /// When a [`Class::Free`](super::calendar::Class::Free) after which the port sends is in the event queue, or `Picos::MAX`.
+    pub(super) free_scheduled: Picos,
     /// Acknowledgements and CNPs that wait. They are served first.
     pub(super) control: PortQueue,
     /// Data that waits, by class.
     pub(super) data: [PortQueue; CLASSES],
+    /// Bytes of data that wait.
+    data_bytes: u32,
     /// The classes whose queues have packets, a bit each.
     occupied: u8,
     /// The class that was served last.
@@ -61,6 +65,10 @@ pub(super) struct Port {
     pub(super) arrived: [u32; CLASSES],
     /// PFC: when data of a class may leave again.
     pub(super) paused_until: [Picos; CLASSES],
+    /// When the last PFC frame for a class arrived.
+    paused_from: [Picos; CLASSES],
+    /// How long classes have been paused, all together, until the last PFC frame of each.
+    paused: Picos,
     /// Flows whose next packet waits until a time, by order of a stage.
     holds: BTreeMap<u32, Picos>,
     /// What the neighbour has sent past the queues, and when it arrives.
@@ -81,11 +89,18 @@ pub(super) struct PortQueue {
 }
 
 impl Port {
-    /// The port of a node that leads by a link to the port `peer`. Random losses are chosen by the seed.
-    pub(super) fn new(node: u32, peer: u32, link: &Link, framing: u32, whole_nanoseconds: bool, seed: u64) -> Self {
+    /// The port of a node that leads by a link, which has a number, to the port `peer`. Random losses are chosen by the seed.
+    pub(super) fn new(
+        (node, peer): (u32, u32),
+        (number, link): (u32, &Link),
+        framing: u32,
+        whole_nanoseconds: bool,
+        seed: u64,
+    ) -> Self {
         Self {
             node,
             peer,
+            link: number,
             bits_per_second: link.bits_per_second,
             delay: link.delay,
             framing,
@@ -93,13 +108,16 @@ impl Port {
             loss: (link.loss > 0).then(|| (link.loss, SplitMix::new(seed ^ LOSSES ^ u64::from(peer) << 32))),
             lane: Fifo::default(),
             free_at: 0,
-            free_scheduled: false,
+            free_scheduled: Picos::MAX,
             control: PortQueue::default(),
             data: Default::default(),
+            data_bytes: 0,
             occupied: 0,
             served: 0,
             arrived: [0; CLASSES],
             paused_until: [0; CLASSES],
+            paused_from: [0; CLASSES],
+            paused: 0,
             holds: BTreeMap::new(),
             notices: VecDeque::new(),
             sent: 0,
@@ -151,14 +169,16 @@ impl Port {
 
     /// Puts a packet in the queue of a class, or of control packets. Returns the bytes that wait there with it.
     pub(super) fn push(&mut self, slab: &mut InFlight, id: PacketId, class: Option<u8>) -> u32 {
+        let bytes = u32::from(slab.meta(id).line_bytes);
         let queue = match class {
             Some(class) => {
                 self.occupied |= 1 << class;
+                self.data_bytes += bytes;
                 &mut self.data[usize::from(class)]
             }
             None => &mut self.control,
         };
-        queue.bytes += u32::from(slab.meta(id).line_bytes);
+        queue.bytes += bytes;
         queue.packets.push(slab, id);
         queue.bytes
     }
@@ -170,7 +190,7 @@ impl Port {
 
     /// Bytes of data that wait.
     pub(super) fn data_bytes(&self) -> u32 {
-        self.data.iter().map(|queue| queue.bytes).sum()
+        self.data_bytes
     }
 
     /// Takes the next packet that may leave: a control packet, or else data of the next class in turn.
@@ -201,7 +221,9 @@ impl Port {
             match found {
                 Ok(id) => {
                     let queue = &mut self.data[usize::from(class)];
-                    queue.bytes -= u32::from(slab.meta(id).line_bytes);
+                    let bytes = u32::from(slab.meta(id).line_bytes);
+                    queue.bytes -= bytes;
+                    self.data_bytes -= bytes;
                     if queue.packets.is_empty() {
                         self.occupied &= !(1 << class);
                     }
@@ -223,12 +245,20 @@ impl Port {
         }
     }
 
-    /// The neighbour pauses a class for this time; zero resumes it. Returns when the pause is over, and how much longer the class
-    /// is paused by this: less than nothing is nothing.
-    pub(super) fn pause(&mut self, class: u8, now: Picos, time: Nanos) -> (Picos, Picos) {
-        let over = now + Picos::from(time.get()) * 1_000;
-        let before = std::mem::replace(&mut self.paused_until[usize::from(class)], over);
-        (over, over.saturating_sub(before.max(now)))
+    /// The neighbour pauses a class for this time, or until it resumes it if there is none; a time of zero resumes it. Returns when
+    /// the pause is over, if it ends by itself.
+    pub(super) fn pause(&mut self, class: u8, now: Picos, time: Option<Nanos>) -> Option<Picos> {
+        let at = usize::from(class);
+        let over = time.map(|time| now + Picos::from(time.get()) * 1_000);
+        self.paused += self.paused_until[at].min(now).saturating_sub(self.paused_from[at]);
+        (self.paused_from[at], self.paused_until[at]) = (now, over.unwrap_or(Picos::MAX));
+        over
+    }
+
+    /// How long classes have been paused until now, all together.
+    pub(super) fn paused(&self, now: Picos) -> Picos {
+        let last = self.paused_until.iter().zip(self.paused_from);
+        self.paused + last.map(|(until, from)| (*until).min(now).saturating_sub(from)).sum::<Picos>()
     }
 
     /// Packets that wait here or are on the link.

@@ -1,5 +1,6 @@
 //! A switch: queues at its ports, and the library's congestion points.
 
+use super::buffer::{Ingress, Part, SharedBuffer};
 use super::calendar::{Class as EventClass, Event as Scheduled};
 use super::packets::{InFlight, Kind, Meta, PacketId};
 use super::port::Port;
@@ -20,6 +21,8 @@ pub(super) struct Switch {
     node: u32,
     first_port: u32,
     congestion: cc_cp::Switch<StageList, Heap>,
+    /// The packet buffer; without one there is no limit.
+    buffer: Option<SharedBuffer>,
     /// The kinds of events that its stages take.
     takes: Kinds,
     /// Whether a stage reads the headers of packets.
@@ -98,19 +101,20 @@ impl SendPfc for Output<'_> {
 }
 
 impl Switch {
-    /// The switch at a node, with ports of these speeds in bits per second, the first of which is `first_port` among all, and
-    /// these stages at the queues of these classes.
+    /// The switch at a node, with these ports, the first of which is `first_port` among all, this buffer, and these stages at the
+    /// queues of these classes.
     pub(super) fn new(
         (node, first_port): (u32, u32),
-        speeds: &[u64],
+        (ports, buffer): (&[Port], Option<SharedBuffer>),
         (line_bytes, base_rtt): (u16, Nanos),
         classes: u8,
         stages: &dyn Fn(u32, u64) -> Result<Stages>,
         seed: u64,
     ) -> Result<Self> {
         let mut congestion = cc_cp::Switch::<StageList, Heap>::new(instant(0));
-        congestion.make_room(speeds.len() * Queue::CLASSES);
-        for (number, &speed) in speeds.iter().enumerate() {
+        congestion.make_room(ports.len() * Queue::CLASSES);
+        for (number, port) in ports.iter().enumerate() {
+            let speed = port.bits_per_second();
             for (name, settings) in stages(node, speed)? {
                 if number == 0 {
                     congestion.stages_mut().add(name, &settings)?;
@@ -130,6 +134,7 @@ impl Switch {
             takes: congestion.stages().takes(),
             reads_headers: congestion.stages().reads_headers(),
             congestion,
+            buffer,
             sent: Vec::new(),
             wake_at: Picos::MAX,
         })
@@ -151,31 +156,103 @@ impl Network<'_> {
     /// A packet has arrived at a switch: it waits at the port of its route, or leaves at once.
     pub(super) fn forward(&mut self, now: Picos, switch: u32, ingress: u32, packet: PacketId) -> Result<()> {
         let meta = self.slab.meta_mut(packet);
-        meta.ingress = ingress;
+        let counted = meta.kind == Kind::Data || self.effects.acks_with_data;
+        (meta.ingress, meta.counted) = (ingress, counted);
         let Meta { flow, hops, kind, line_bytes, class, .. } = *meta;
+        let bytes = u32::from(line_bytes);
         let egress = match kind {
             Kind::Cnp => self.egress_of_cnp(switch, flow),
             Kind::Data | Kind::Ack | Kind::Request | Kind::Reply => {
                 self.senders[flow as usize].egress(kind, hops.into())
             }
         };
-        if kind == Kind::Data
-            && self.switches[switch as usize].takes.contains(EventKind::Arrival)
-            && !self.admit(now, switch, ingress, packet)
-        {
-            self.totals.dropped += 1;
-            self.slab.remove(packet);
-            return self.send_emitted(now, switch);
+        let at = &self.switches[switch as usize];
+        let arrived = self.ports[ingress as usize].arrived[usize::from(class)];
+        let from = Ingress { port: (ingress - at.first_port) as usize, class, arrived };
+        let mut part = None;
+        if counted && let Some(buffer) = &at.buffer {
+            let queued = self.ports[egress as usize].data[usize::from(class)].bytes;
+            part = buffer.room(from, ((egress - at.first_port) as usize, queued), bytes);
+            if part.is_none() {
+                self.totals.lossless_dropped += u64::from(buffer.is_lossless(class));
+                self.drop_packet(packet);
+                return Ok(());
+            }
         }
-        let counted = kind == Kind::Data || self.effects.acks_with_data;
+        if kind == Kind::Data && at.takes.contains(EventKind::Arrival) {
+            let admits = self.admit(now, switch, ingress, packet);
+            if !admits {
+                self.totals.lossless_dropped += 1;
+                self.drop_packet(packet);
+            }
+            self.send_emitted(now, switch)?;
+            if !admits {
+                return Ok(());
+            }
+        }
         if counted {
-            self.ports[ingress as usize].arrived[usize::from(class)] += u32::from(line_bytes);
+            self.ports[ingress as usize].arrived[usize::from(class)] = arrived + bytes;
+        }
+        if let Some(part) = part {
+            self.charge(now, switch, from, part, bytes);
         }
         let port = &mut self.ports[egress as usize];
         let queue = port.push(&mut self.slab, packet, counted.then_some(class));
         self.totals.longest_queue = self.totals.longest_queue.max(queue.into());
-        self.send_emitted(now, switch)?;
         self.start_sending(now, switch, egress)
+    }
+
+    fn drop_packet(&mut self, packet: PacketId) {
+        self.totals.dropped += 1;
+        self.slab.remove(packet);
+    }
+
+    /// Charges a packet to the buffer of a switch, which may begin a pause.
+    fn charge(&mut self, now: Picos, switch: u32, from: Ingress, part: Part, bytes: u32) {
+        if let Some(buffer) = &mut self.switches[switch as usize].buffer
+            && buffer.charge(from, part, bytes)
+        {
+            self.change_pause(now, switch, from.port, from.class);
+        }
+    }
+
+    /// A packet leaves a switch: it is no longer counted at its ingress, which may end a pause.
+    fn release(&mut self, now: Picos, switch: u32, packet: PacketId) {
+        let Meta { flow, kind, line_bytes, class, ingress, .. } = *self.slab.meta(packet);
+        let bytes = u32::from(line_bytes);
+        let arrived = self.ports[ingress as usize].arrived[usize::from(class)];
+        if kind == Kind::Data && self.switches[switch as usize].takes.contains(EventKind::Release) {
+            let event = Event::Release { bytes: Bytes::new(bytes), queued: Bytes::new(arrived) };
+            self.stage(now, switch, ingress, class, flow, &event);
+        }
+        self.ports[ingress as usize].arrived[usize::from(class)] = arrived - bytes;
+        let at = &mut self.switches[switch as usize];
+        let from = Ingress { port: (ingress - at.first_port) as usize, class, arrived };
+        if let Some(buffer) = &mut at.buffer
+            && buffer.release(from, bytes)
+        {
+            self.change_pause(now, switch, from.port, class);
+        }
+    }
+
+    /// The buffer of a switch wants a class paused, or no longer, or its pause is to be renewed.
+    #[cold]
+    fn change_pause(&mut self, now: Picos, switch: u32, port: usize, class: u8) {
+        let at = &mut self.switches[switch as usize];
+        let Some(buffer) = &mut at.buffer else { return };
+        let before = buffer.renew_at;
+        let quanta = buffer.joined(port, class, now);
+        if buffer.renew_at < before {
+            self.calendar.add(Scheduled::new(buffer.renew_at, EventClass::Wake, at.node));
+        }
+        let port = at.first_port + port as u32;
+        self.send_pfc(now, port, class, quanta);
+    }
+
+    /// Sends a PFC frame to the neighbour at a port.
+    fn send_pfc(&mut self, now: Picos, port: u32, class: u8, quanta: u16) {
+        self.totals.pfc_frames += 1;
+        self.send_notice(now, port, pfc::FRAME_LEN, Notice::Pfc(class, quanta));
     }
 
     /// Whether the stages take a data packet that comes in by a port.
@@ -209,11 +286,11 @@ impl Network<'_> {
     /// A switch's port begins to send if it is free, and is called again when it will be.
     fn start_sending(&mut self, now: Picos, switch: u32, egress: u32) -> Result<()> {
         let port = &mut self.ports[egress as usize];
-        if port.free_scheduled {
+        if port.free_scheduled != Picos::MAX {
             return Ok(());
         }
         if now < port.free_at {
-            port.free_scheduled = true;
+            port.free_scheduled = port.free_at;
             self.calendar.add(Scheduled::new(port.free_at, EventClass::Free, egress));
             return Ok(());
         }
@@ -223,10 +300,17 @@ impl Network<'_> {
     /// A switch's port may send: it has become free, or a pause or a hold is over.
     pub(super) fn free(&mut self, now: Picos, port: u32) -> Result<()> {
         let at = &mut self.ports[port as usize];
+        if at.free_scheduled == now {
+            at.free_scheduled = Picos::MAX;
+        }
         if now < at.free_at {
+            // A PFC frame leaves, which has delayed the packets of the queues.
+            if at.free_scheduled == Picos::MAX && at.has_packets() {
+                at.free_scheduled = at.free_at;
+                self.calendar.add(Scheduled::new(at.free_at, EventClass::Free, port));
+            }
             return Ok(());
         }
-        at.free_scheduled = false;
         match self.places[at.node as usize] {
             Place::Switch(switch) => self.send(now, switch, port),
             Place::Host(_) => Ok(()),
@@ -245,21 +329,25 @@ impl Network<'_> {
                 return Ok(());
             }
         };
-        if self.slab.meta(packet).kind == Kind::Data {
+        let Meta { kind, counted, .. } = *self.slab.meta(packet);
+        if kind == Kind::Data {
             self.depart(now, switch, egress, packet);
+        }
+        if counted {
+            self.release(now, switch, packet);
         }
         self.begin(now, egress, packet);
         let port = &mut self.ports[egress as usize];
         if port.has_packets() {
-            port.free_scheduled = true;
+            port.free_scheduled = port.free_at;
             self.calendar.add(Scheduled::new(port.free_at, EventClass::Free, egress));
         }
-        self.send_emitted(now, switch)
+        if kind == Kind::Data { self.send_emitted(now, switch) } else { Ok(()) }
     }
 
     /// A data packet leaves a queue that no longer counts it: the stages mark, measure, hold and rewrite.
     fn depart(&mut self, now: Picos, switch: u32, egress: u32, packet: PacketId) {
-        let Meta { flow, line_bytes, class, ingress, .. } = *self.slab.meta(packet);
+        let Meta { flow, line_bytes, class, .. } = *self.slab.meta(packet);
         let bytes = Bytes::new(line_bytes.into());
         let Switch { takes, reads_headers, .. } = self.switches[switch as usize];
         if takes.contains(EventKind::Departure) {
@@ -283,11 +371,6 @@ impl Network<'_> {
             self.totals.marks += u64::from(ecn != Ecn::Ce && leaves_with == Ecn::Ce);
             self.ports[egress as usize].hold(flow, now, verdict.hold);
         }
-        let arrived = self.ports[ingress as usize].arrived[usize::from(class)];
-        if takes.contains(EventKind::Release) {
-            self.stage(now, switch, ingress, class, flow, &Event::Release { bytes, queued: Bytes::new(arrived) });
-        }
-        self.ports[ingress as usize].arrived[usize::from(class)] = arrived - u32::from(line_bytes);
     }
 
     /// Sends the frames that the stages of a switch have emitted, and schedules their timer. PFC frames and messages to other
@@ -309,10 +392,10 @@ impl Network<'_> {
         for sent in std::mem::take(&mut at.sent) {
             match sent {
                 Sent::Cnp(packet) => self.send_cnp(now, switch, packet)?,
-                Sent::Pfc(queue, quanta) => {
-                    self.totals.pfc_frames += 1;
-                    let notice = Notice::Pfc(queue.class, quanta);
-                    self.send_notice(now, first_port + u32::from(queue.port), pfc::FRAME_LEN, notice);
+                Sent::Pfc(Queue { port, class }, quanta) => {
+                    let at = &mut self.switches[switch as usize];
+                    let joined = at.buffer.as_mut().map(|buffer| buffer.stages_want(port.into(), class, quanta, now));
+                    self.send_pfc(now, first_port + u32::from(port), class, joined.unwrap_or(quanta));
                 }
                 Sent::Peer(queue, message) => {
                     let port = first_port + u32::from(queue.port);
@@ -339,10 +422,11 @@ impl Network<'_> {
         next.expect("links are full duplex: the way of the flow leads back")
     }
 
-    /// Something of so many bytes goes to the neighbour at a port at once.
+    /// Something of so many bytes goes to the neighbour at a port, before all that waits there and behind what leaves now.
     pub(super) fn send_notice(&mut self, now: Picos, port: u32, bytes: usize, notice: Notice) {
         let at = &mut self.ports[port as usize];
-        let arrives = now + at.serialisation(bytes as u16) + at.delay();
+        at.free_at = at.free_at.max(now) + at.serialisation(bytes as u16);
+        let arrives = at.free_at + at.delay();
         at.sent += 1;
         let peer = at.peer;
         self.ports[peer as usize].notices.push_back((arrives, notice));
@@ -357,18 +441,22 @@ impl Network<'_> {
             if self.ports[peer as usize].loses() {
                 continue;
             }
-            if let Notice::Pfc(_, quanta) = notice {
+            let mut over = None;
+            if let Notice::Pfc(class, quanta) = notice {
+                let at = &mut self.ports[port as usize];
+                let lasts = self.effects.pauses_until_resumed && quanta > 0;
+                over = at.pause(class, now, (!lasts).then(|| at.quantum().pause(quanta)));
                 let number = port - self.routes.first_port(node) + 1;
                 self.totals.pfc.push(PfcRecord { at: now, node, port: number, pauses: quanta > 0 });
             }
             match (notice, self.places[node as usize]) {
-                (Notice::Pfc(class, quanta), Place::Host(host)) => self.pause_host(now, host, class, quanta),
+                (Notice::Pfc(class, quanta), Place::Host(host)) => self.pause_host(now, host, class, quanta, over)?,
                 (Notice::Pfc(class, quanta), Place::Switch(switch)) => {
-                    let at = &mut self.ports[port as usize];
+                    if let Some(over) = over {
+                        self.calendar.add(Scheduled::new(over, EventClass::Free, port));
+                    }
+                    let at = &self.ports[port as usize];
                     let time = at.quantum().pause(quanta);
-                    let (over, longer) = at.pause(class, now, time);
-                    self.totals.paused += longer;
-                    self.calendar.add(Scheduled::new(over, EventClass::Free, port));
                     let queued = Bytes::new(at.data[usize::from(class)].bytes);
                     self.stage(now, switch, port, class, NO_FLOW, &Event::Pause { time, queued });
                     self.send_emitted(now, switch)?;
@@ -386,6 +474,14 @@ impl Network<'_> {
 
     /// The stages of a switch do what has fallen due.
     pub(super) fn wake_switch(&mut self, now: Picos, switch: u32) -> Result<()> {
+        let at = &mut self.switches[switch as usize];
+        if let Some(buffer) = &mut at.buffer
+            && buffer.renew_at <= now
+        {
+            for (port, class) in buffer.due(now) {
+                self.change_pause(now, switch, port, class);
+            }
+        }
         let at = &mut self.switches[switch as usize];
         if at.wake_at != now {
             return Ok(());

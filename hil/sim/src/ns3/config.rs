@@ -2,7 +2,9 @@
 
 use super::flow::FlowLine;
 use super::{flow, topology, units};
-use crate::fabric::{Effects, FlowSpec, Kind, LineHeaders, Scenario, Topology, Transport};
+use crate::fabric::{
+    Buffer, Effects, FlowSpec, Headroom, Kind, Limits, LineHeaders, Scenario, Threshold, Topology, Transport,
+};
 use crate::source::{EMPTY_HASH, Source, Word, Words};
 use crate::{Picos, marking::Stages};
 use anyhow::{Context, Result, bail};
@@ -31,6 +33,8 @@ pub struct Config {
     settings: Vec<String>,
     /// What that simulator does otherwise.
     pub effects: Effects,
+    /// The packet buffer of its switches.
+    pub buffer: Buffer,
     /// A hash of this file, the topology and the flows.
     pub inputs: u64,
     /// What the user should know: a line for each key that is unknown, or has no effect here.
@@ -67,6 +71,8 @@ struct Keys {
     int_multi: u32,
     /// Of links that have no error rate of their own.
     loss: u32,
+    buffer_size: u32,
+    pause_time: Nanos,
     kmax: Vec<(u64, f64)>,
     kmin: Vec<(u64, f64)>,
     pmax: Vec<(u64, f64)>,
@@ -98,6 +104,8 @@ impl Keys {
             mi_thresh: 5,
             int_multi: 1,
             loss: 0,
+            buffer_size: 16,
+            pause_time: Nanos::new(5_000),
             kmax: Vec::new(),
             kmin: Vec::new(),
             pmax: Vec::new(),
@@ -125,8 +133,7 @@ fn map(words: &mut Words<'_>) -> Result<Vec<(u64, f64)>> {
 
 /// Keys that change nothing here, with how many values they have and, if it is worth a warning, the values that have no effect
 /// there either.
-const WITHOUT_EFFECT: [(&str, usize); 24] = [
-    ("USE_DYNAMIC_PFC_THRESHOLD", 1),
+const WITHOUT_EFFECT: [(&str, usize); 21] = [
     ("TRACE_FILE", 1),
     ("TRACE_OUTPUT_FILE", 1),
     ("DCTCP_RATE_AI", 1),
@@ -144,11 +151,9 @@ const WITHOUT_EFFECT: [(&str, usize); 24] = [
     ("ACK_HIGH_PRIO", 1),
     ("LINK_DOWN", 3),
     ("ENABLE_TRACE", 1),
-    ("BUFFER_SIZE", 1),
     ("QLEN_MON_FILE", 1),
     ("QLEN_MON_START", 1),
     ("QLEN_MON_END", 1),
-    ("PAUSE_TIME", 1),
     ("DATA_RATE", 1),
 ];
 
@@ -191,6 +196,23 @@ pub fn read(path: &Path) -> Result<Config> {
             "MI_THRESH" => keys.mi_thresh = w.number("a number")?,
             "INT_MULTI" => keys.int_multi = w.number("a number")?,
             "ERROR_RATE_PER_LINK" => keys.loss = w.read("a probability from 0 to 1", units::probability)?,
+            "BUFFER_SIZE" => {
+                let is_size = |size: &u32| (1..=1 << 16).contains(size);
+                keys.buffer_size = w.read("MB, 1 to 65536", |text| text.parse().ok().filter(is_size))?;
+            }
+            "PAUSE_TIME" => {
+                keys.pause_time = w.read("microseconds, 0.001 to 1000000", |text| {
+                    let micros = text.parse().ok().filter(|micros: &f64| (0.001..=1e6).contains(micros))?;
+                    Some(Nanos::new((micros * 1e3) as u32))
+                })?;
+            }
+            "USE_DYNAMIC_PFC_THRESHOLD" => {
+                let is_dynamic = flag(w)?;
+                if !is_dynamic {
+                    let message = "USE_DYNAMIC_PFC_THRESHOLD 0 has no effect: that simulator's switches have dynamic thresholds only";
+                    warnings.push(source.note(&key.at, message));
+                }
+            }
             "KMAX_MAP" => keys.kmax = map(w)?,
             "KMIN_MAP" => keys.kmin = map(w)?,
             "PMAX_MAP" => keys.pmax = map(w)?,
@@ -208,7 +230,7 @@ pub fn read(path: &Path) -> Result<Config> {
     let Some(topology_file) = keys.topology_file.clone() else { bail!("{}: no TOPOLOGY_FILE", path.display()) };
     let Some(flow_file) = keys.flow_file.clone() else { bail!("{}: no FLOW_FILE", path.display()) };
     let topology_source = Source::read(&topology_file)?;
-    let mut topology = topology::read(&topology_source)?;
+    let (mut topology, is_fork) = topology::read(&topology_source)?;
     topology.links.iter_mut().filter(|link| link.loss == 0).for_each(|link| link.loss = keys.loss);
     let flow_source = Source::read(&flow_file)?;
     let (flows, lines) = flow::read(&flow_source)?;
@@ -238,7 +260,10 @@ pub fn read(path: &Path) -> Result<Config> {
         acks_with_data: true,
         marks_behind: true,
         descending_paths: true,
+        pauses_until_resumed: true,
+        headroom_until_empty: is_fork,
     };
+    let buffer = buffer(&keys, &topology, is_fork);
     let inputs = [&source, &topology_source, &flow_source].iter().fold(EMPTY_HASH, |hash, source| source.hash(hash));
     let (longest, paths) = paths(&topology, &flows, keys.payload)?;
     let base_rtt = longest.context("no two hosts are connected")?;
@@ -254,11 +279,35 @@ pub fn read(path: &Path) -> Result<Config> {
         preset,
         settings,
         effects,
+        buffer,
         inputs,
         warnings,
         base_rtt,
         paths,
     })
+}
+
+/// The buffer of each switch: that of ns3-datacenter (`switch-mmu.cc`, with the defaults of its constructor) if the topology is in
+/// its form, or else that of HPCC's ns-3 (`switch-mmu.cc` and `third.cc`), whose alpha of 1/8 doubles with each doubling of a
+/// link's rate over that of the first host, up to 1. A MB is 2^20 bytes.
+fn buffer(keys: &Keys, topology: &Topology, is_fork: bool) -> Buffer {
+    let limits = Limits { headroom: Headroom::Delays(3), ..Limits::default() };
+    let buffer =
+        Buffer { pool: u64::from(keys.buffer_size) << 20, pause: keys.pause_time, limits, ..Buffer::default() };
+    if is_fork {
+        let limits = Limits { reserve: 0, resume_offset: 2_496, resume_below: 1_248, ..limits };
+        return Buffer { headroom_apart: true, limits, ..buffer };
+    }
+    let first = topology.hosts().next();
+    let of_first = topology.links.iter().find(|link| link.ends.iter().any(|end| first == Some(*end)));
+    let nic_rate = of_first.map_or(u64::MAX, |link| link.bits_per_second);
+    let faster = (0u32..).zip(&topology.links).filter(|(_, link)| link.bits_per_second > nic_rate);
+    let links = faster.map(|(number, link)| {
+        let doublings = (0..3).take_while(|&doublings| link.bits_per_second >> doublings > nic_rate).count();
+        let threshold = Threshold::Dynamic(0.125 * f64::from(1 << doublings));
+        (number, Limits { threshold, ..limits })
+    });
+    Buffer { links: links.collect(), ..buffer }
 }
 
 /// Settings of DCQCN, over the preset `hpcc_sim`.
@@ -319,6 +368,7 @@ impl Config {
             algorithm,
             settings: [&settings.rp, &settings.np],
             stages: Box::new(|_, speed| self.stages(speed)),
+            buffer: Some(self.buffer.clone()),
             int_layout: IntLayout::Compact,
             payload: self.keys.payload,
             transport: Transport::default(),

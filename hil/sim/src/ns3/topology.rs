@@ -9,14 +9,15 @@ use anyhow::Result;
 /// The most nodes: the address of a node has 16 bits for its number.
 const MOST_NODES: u32 = 1 << 16;
 
-/// The topology of a file.
-pub(super) fn read(source: &Source) -> Result<Topology> {
+/// The topology of a file, and whether its first line has the fourth count, by which the fork ns3-datacenter is known.
+pub(super) fn read(source: &Source) -> Result<(Topology, bool)> {
     let mut words = source.words();
     let nodes: u32 = words
         .read("the number of nodes, at most 65536", |text| text.parse().ok().filter(|&nodes| nodes <= MOST_NODES))?;
     let switches: u32 = words.number("the number of switches")?;
     let count: u32 = words.number("the number of links, or of top-of-rack switches")?;
-    let links: u32 = if source.first_line_words() == 4 { words.number("the number of links")? } else { count };
+    let is_fork = source.first_line_words() == 4;
+    let links: u32 = if is_fork { words.number("the number of links")? } else { count };
     let mut kinds = vec![Kind::Host; nodes as usize];
     let node = |text: &str| text.parse::<u32>().ok().filter(|&node| node < nodes);
     let expected = format!("a node below {nodes}");
@@ -39,5 +40,5 @@ pub(super) fn read(source: &Source) -> Result<Topology> {
             source.error(&word.at, "expected the end of the file: all links that the first line counts are read")
         );
     }
-    Ok(Topology { nodes: kinds, links })
+    Ok((Topology { nodes: kinds, links }, is_fork))
 }
