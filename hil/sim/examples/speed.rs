@@ -75,6 +75,7 @@ fn run(Case { name, algorithm: algorithm_name, topology, flows }: Case) -> Resul
         settings: [&rp, &np],
         stages: Box::new(stages),
         buffer: Some(Buffer::default()),
+        queue_monitor: None,
         int_layout: IntLayout::Compact,
         payload: 1_000,
         transport: Transport::default(),

@@ -121,6 +121,7 @@ impl Incast {
             },
             records: self.records,
             pauses: self.pauses.map(|pauses| (receiver, pauses)),
+            queue_monitor: None,
             base_rtt: self.base_rtt(switches.len() as u64, frame_bytes)?,
             end: Picos::from(self.duration.get()) * 1_000,
             seed: self.seed,

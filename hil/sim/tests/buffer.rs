@@ -36,6 +36,7 @@ fn run(topology: &Topology, packets: u64, buffer: Buffer, shuffle: Option<u64>) 
         settings: [&rp, &np],
         stages: Box::new(|_, _| Ok(Vec::new())),
         buffer: Some(buffer),
+        queue_monitor: None,
         int_layout: IntLayout::Compact,
         payload: 1_000,
         transport: Transport::default(),

@@ -239,6 +239,37 @@ fn a_small_buffer_pauses_the_senders() {
     }
 }
 
+/// Two flows of 300 packets to one host: each 83 ns two packets arrive and one leaves, so that 300 packets wait in the end, and the
+/// queue is empty when the last of the 600 begins to leave, 599 x 83 ns after the first. Samples are each 100 ns, and blocks are
+/// written at multiples of 100 ms before the simulation stops.
+#[test]
+fn queue_lengths_are_counted_at_each_sample() {
+    let folder = star(3, 1, &[(1, 300_000), (2, 300_000)]);
+    let config = fs::read_to_string(folder.path().join("config.txt")).unwrap();
+    let config = config.replace("STOP_TIME 2.1", "STOP_TIME 2.2");
+    write(
+        &folder,
+        "config.txt",
+        &(config + "QLEN_MON_FILE q.txt\nQLEN_MON_START 1999999900\nQLEN_MON_END 3000000000\n"),
+    );
+    let config = read(&folder).unwrap();
+    assert_eq!(config.outputs(), ["fct.txt", "pfc.txt", "q.txt"].map(Path::new));
+    let totals = run(&config, 1);
+    let text = ns3::write_qlen(&totals.queue_lengths);
+    let mut lines = text.lines();
+    for expected in ["time: 2000000000", "3 1 2", "3 2 2", "3 3 2", "time: 2100000000"] {
+        assert_eq!(lines.next(), Some(expected));
+    }
+    let counts: Vec<u64> =
+        lines.next().unwrap().strip_prefix("3 1 ").unwrap().split(' ').map(|count| count.parse().unwrap()).collect();
+    assert_eq!(counts.iter().sum::<u64>(), 1_000_002);
+    let busy: u64 = counts[1..].iter().sum();
+    assert!((497..=498).contains(&busy), "{busy} samples of a queue that was there for {} ns", 599 * 83);
+    // 314,400 bytes at most, for 83 ns.
+    assert!((314..=315).contains(&counts.len()), "{} lengths", counts.len());
+    assert_eq!(lines.collect::<Vec<_>>(), ["3 2 1000002", "3 3 1000002"]);
+}
+
 /// The shared collection's runs of that simulator. If it is not there, prints that and returns `None`.
 fn shared() -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/peers/ns3");

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Args {
     /// The configuration: `config.txt` of HPCC's ns-3 or of a fork. Paths in it are relative to its folder.
     config: PathBuf,
-    /// The folder for the files that the configuration names for completions and PFC frames (`fct.txt`, `pfc.txt`). Without it
-    /// neither is written.
+    /// The folder for the files that the configuration names for completions, PFC frames and the lengths of queues (`fct.txt`,
+    /// `pfc.txt`, `qlen.txt`). Without it none is written.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Chooses marks and first sequence numbers.
@@ -39,7 +39,6 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let begun = cpu_seconds();
     let config = ns3::read(&args.config)?;
-    let files = args.output.as_ref().map(|folder| config.outputs().map(|name| folder.join(name)));
     let inputs = config.files();
     if let Some(folder) = &args.output {
         fs::create_dir_all(folder).with_context(|| format!("--output {}", folder.display()))?;
@@ -52,20 +51,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             config.outputs()[0].display()
         );
     }
-    let files = match &files {
-        Some([fct, pfc]) => Some([NewFile::create(fct, &inputs)?, NewFile::create(pfc, &inputs)?]),
-        None => None,
-    };
+    let files = args.output.iter().flat_map(|folder| config.outputs().into_iter().map(|name| folder.join(name)));
+    let files = files.map(|path| NewFile::create(&path, &inputs)).collect::<Result<Vec<_>, _>>()?;
     let (totals, cost) = simulate(args, &config, args.shuffle, begun)?;
     if args.twice {
         let (again, _) = simulate(args, &config, args.shuffle.map(|seed| seed + 1), cpu_seconds())?;
         ensure!(again == totals, "a second run differs from the first: a fault of the simulation");
     }
-    if let Some([mut fct, mut pfc]) = files {
-        fct.write_all(ns3::write_fct(&config, &totals.completions).as_bytes())?;
-        fct.finish()?;
-        pfc.write_all(ns3::write_pfc(&config, &totals.pfc).as_bytes())?;
-        pfc.finish()?;
+    let texts = [
+        ns3::write_fct(&config, &totals.completions),
+        ns3::write_pfc(&config, &totals.pfc),
+        ns3::write_qlen(&totals.queue_lengths),
+    ];
+    for (mut file, text) in files.into_iter().zip(texts) {
+        file.write_all(text.as_bytes())?;
+        file.finish()?;
     }
     let summary = Summary::of(&config, &totals, args.seed, &cost);
     let mut output = stdout().lock();
@@ -82,7 +82,8 @@ const EVENTS: u64 = 1 << 18;
 fn simulate(args: &Args, config: &Config, shuffle: Option<u64>, begun: f64) -> Result<(Totals, Cost)> {
     let algorithm = algorithm(config.algorithm)?;
     let settings = config.resolved_settings(&*algorithm)?;
-    let scenario = Scenario { seed: args.seed, shuffle, ..config.scenario(&*algorithm, &settings) };
+    let mut scenario = Scenario { seed: args.seed, shuffle, ..config.scenario(&*algorithm, &settings) };
+    scenario.queue_monitor = scenario.queue_monitor.filter(|_| args.output.is_some());
     let examples = Examples::new(&scenario)?;
     let mut network = Network::new(&scenario, &examples)?;
     let set_up = cpu_seconds();

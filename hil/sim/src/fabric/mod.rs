@@ -9,6 +9,7 @@ mod effects;
 mod host;
 pub(crate) mod packets;
 mod port;
+mod queue_monitor;
 mod ready;
 mod routes;
 mod switch;
@@ -18,6 +19,7 @@ mod transport;
 pub use buffer::{Buffer, Headroom, Limits, Threshold};
 pub use effects::{Effects, LineHeaders};
 pub use port::serialisation;
+pub use queue_monitor::{QueueLengths, QueueMonitor};
 pub use routes::FlowTuple;
 pub use topology::{Kind, Link, Topology};
 pub use transport::{Recovery, Transport};
@@ -38,6 +40,7 @@ use hil_cores::random::SplitMix;
 use host::{Counting, Host, Sender};
 use packets::{InFlight, PacketId};
 use port::{FRAMING, Port};
+use queue_monitor::Watch;
 use routes::Routes;
 use std::num::NonZeroU32;
 use switch::{Notice, Switch};
@@ -71,6 +74,8 @@ pub struct Scenario<'a> {
     pub stages: Box<dyn Fn(u32, u64) -> Result<Stages> + 'a>,
     /// The packet buffer of each switch; without one there is no limit and no PFC but that of stages.
     pub buffer: Option<Buffer>,
+    /// When the lengths of the switches' queues are sampled, if they are.
+    pub queue_monitor: Option<QueueMonitor>,
     /// The layout of the telemetry that switches write, which must be that of their stage.
     pub int_layout: IntLayout,
     /// Bytes of payload of a data packet.
@@ -175,6 +180,8 @@ pub struct Totals {
     pub completions: Vec<Completion>,
     /// PFC frames that arrived, in order.
     pub pfc: Vec<PfcRecord>,
+    /// What the monitor of queues recorded: when, and how often each length was seen until then, switch by switch.
+    pub queue_lengths: Vec<(Picos, Vec<QueueLengths>)>,
 }
 
 /// A network that runs.
@@ -212,6 +219,7 @@ pub struct Network<'a> {
     /// Receivers' NICs acknowledge, and not the transport.
     acknowledges: bool,
     counting: Counting,
+    watch: Option<Watch>,
     end: Picos,
     now: Picos,
     totals: Totals,
@@ -313,6 +321,7 @@ impl<'a> Network<'a> {
             uses_acks: !Signals::CNP.with(Signals::UNDETERMINED).contains(signals),
             acknowledges: false,
             counting: Counting((!effects.payload_windows).then_some(line_bytes.into())),
+            watch: None,
             end: scenario.end,
             now: 0,
             totals: Totals::default(),
@@ -320,6 +329,12 @@ impl<'a> Network<'a> {
             frame: Vec::new(),
         };
         network.set_up_nodes(scenario, &first_ports, line_bytes)?;
+        let port = |(number, port): (u32, &Port)| {
+            let is_switch = matches!(network.places[port.node as usize], Place::Switch(_));
+            (port.node, number - network.routes.first_port(port.node) + 1, is_switch)
+        };
+        let ports = (0u32..).zip(&network.ports).map(port);
+        network.watch = scenario.queue_monitor.map(|monitor| Watch::new(monitor, ports));
         network.acknowledges = network.groups.iter().any(|group| group.acknowledges());
         if network.acknowledges {
             network.ack = packet::parse(&examples.acks[1], examples.acks[1].len())?;
@@ -466,6 +481,7 @@ impl<'a> Network<'a> {
         self.totals.end = self.now;
         self.totals.packet_hops = self.packet_hops();
         self.totals.paused = self.ports.iter().map(|port| port.paused(self.now)).sum();
+        self.totals.queue_lengths = self.watch.take().map(|watch| watch.finish(self.end)).unwrap_or_default();
         let in_ports: usize = self.ports.iter().map(|port| port.packets(&self.slab)).sum();
         let at_hosts: usize = self.hosts.iter().map(Host::waiting_packets).sum();
         self.totals.in_flight = (in_ports + at_hosts) as u64;

@@ -199,6 +199,9 @@ impl Network<'_> {
         let port = &mut self.ports[egress as usize];
         let queue = port.push(&mut self.slab, packet, counted.then_some(class));
         self.totals.longest_queue = self.totals.longest_queue.max(queue.into());
+        if let Some(watch) = &mut self.watch {
+            watch.change(now, egress, port.data_bytes());
+        }
         self.start_sending(now, switch, egress)
     }
 
@@ -329,6 +332,9 @@ impl Network<'_> {
                 return Ok(());
             }
         };
+        if let Some(watch) = &mut self.watch {
+            watch.change(now, egress, port.data_bytes());
+        }
         let Meta { kind, counted, .. } = *self.slab.meta(packet);
         if kind == Kind::Data {
             self.depart(now, switch, egress, packet);

@@ -3,7 +3,8 @@
 use super::flow::FlowLine;
 use super::{flow, topology, units};
 use crate::fabric::{
-    Buffer, Effects, FlowSpec, Headroom, Kind, Limits, LineHeaders, Scenario, Threshold, Topology, Transport,
+    Buffer, Effects, FlowSpec, Headroom, Kind, Limits, LineHeaders, QueueMonitor, Scenario, Threshold, Topology,
+    Transport,
 };
 use crate::source::{EMPTY_HASH, Source, Word, Words};
 use crate::{Picos, marking::Stages};
@@ -73,6 +74,8 @@ struct Keys {
     loss: u32,
     buffer_size: u32,
     pause_time: Nanos,
+    qlen_file: Option<String>,
+    qlen: QueueMonitor,
     kmax: Vec<(u64, f64)>,
     kmin: Vec<(u64, f64)>,
     pmax: Vec<(u64, f64)>,
@@ -106,6 +109,13 @@ impl Keys {
             loss: 0,
             buffer_size: 16,
             pause_time: Nanos::new(5_000),
+            qlen_file: None,
+            qlen: QueueMonitor {
+                start: 2_000_000_000_000,
+                end: 2_100_000_000_000,
+                interval: 100_000,
+                record_every: 100_000_000_000,
+            },
             kmax: Vec::new(),
             kmin: Vec::new(),
             pmax: Vec::new(),
@@ -125,6 +135,12 @@ fn rate(words: &mut Words<'_>) -> Result<u64> {
     words.read("a rate such as 40Mb/s", units::rate)
 }
 
+fn nanoseconds(words: &mut Words<'_>) -> Result<Picos> {
+    words.read("a time in nanoseconds, below 10^15", |text| {
+        text.parse().ok().filter(|&nanos: &u64| nanos < 1_000_000_000_000_000).map(|nanos| nanos * 1_000)
+    })
+}
+
 /// A number of pairs, and each pair: a link's rate in bits per second, and a value.
 fn map(words: &mut Words<'_>) -> Result<Vec<(u64, f64)>> {
     let count: usize = words.number("how many link rates follow")?;
@@ -133,7 +149,7 @@ fn map(words: &mut Words<'_>) -> Result<Vec<(u64, f64)>> {
 
 /// Keys that change nothing here, with how many values they have and, if it is worth a warning, the values that have no effect
 /// there either.
-const WITHOUT_EFFECT: [(&str, usize); 21] = [
+const WITHOUT_EFFECT: [(&str, usize); 18] = [
     ("TRACE_FILE", 1),
     ("TRACE_OUTPUT_FILE", 1),
     ("DCTCP_RATE_AI", 1),
@@ -151,9 +167,6 @@ const WITHOUT_EFFECT: [(&str, usize); 21] = [
     ("ACK_HIGH_PRIO", 1),
     ("LINK_DOWN", 3),
     ("ENABLE_TRACE", 1),
-    ("QLEN_MON_FILE", 1),
-    ("QLEN_MON_START", 1),
-    ("QLEN_MON_END", 1),
     ("DATA_RATE", 1),
 ];
 
@@ -196,6 +209,9 @@ pub fn read(path: &Path) -> Result<Config> {
             "MI_THRESH" => keys.mi_thresh = w.number("a number")?,
             "INT_MULTI" => keys.int_multi = w.number("a number")?,
             "ERROR_RATE_PER_LINK" => keys.loss = w.read("a probability from 0 to 1", units::probability)?,
+            "QLEN_MON_FILE" => keys.qlen_file = Some(w.expect("a file name")?.text.to_owned()),
+            "QLEN_MON_START" => keys.qlen.start = nanoseconds(w)?,
+            "QLEN_MON_END" => keys.qlen.end = nanoseconds(w)?,
             "BUFFER_SIZE" => {
                 let is_size = |size: &u32| (1..=1 << 16).contains(size);
                 keys.buffer_size = w.read("MB, 1 to 65536", |text| text.parse().ok().filter(is_size))?;
@@ -369,6 +385,7 @@ impl Config {
             settings: [&settings.rp, &settings.np],
             stages: Box::new(|_, speed| self.stages(speed)),
             buffer: Some(self.buffer.clone()),
+            queue_monitor: self.keys.qlen_file.is_some().then_some(self.keys.qlen),
             int_layout: IntLayout::Compact,
             payload: self.keys.payload,
             transport: Transport::default(),
@@ -387,10 +404,12 @@ impl Config {
         [&self.read[0], &self.read[1], &self.read[2]].map(PathBuf::as_path)
     }
 
-    /// The file names of completions and of PFC frames, without their folders.
-    pub fn outputs(&self) -> [&Path; 2] {
-        let names = [(&self.keys.fct_file, "fct.txt"), (&self.keys.pfc_file, "pfc.txt")];
-        names.map(|(file, default)| Path::new(file).file_name().map_or(Path::new(default), Path::new))
+    /// The file names of completions, of PFC frames and, if queues are monitored, of their lengths, without their folders.
+    pub fn outputs(&self) -> Vec<&Path> {
+        let Keys { fct_file, pfc_file, qlen_file, .. } = &self.keys;
+        let names = [(Some(fct_file), "fct.txt"), (Some(pfc_file), "pfc.txt"), (qlen_file.as_ref(), "qlen.txt")];
+        let named = names.into_iter().filter_map(|(file, default)| file.map(|file| (file, default)));
+        named.map(|(file, default)| Path::new(file).file_name().map_or(Path::new(default), Path::new)).collect()
     }
 
     /// The stages of a port that leads to a link of this speed.

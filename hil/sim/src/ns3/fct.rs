@@ -1,8 +1,10 @@
-//! `fct.txt`: a line for each completed flow, in the order of completion; `pfc.txt`: a line for each PFC frame that arrived.
+//! `fct.txt`: a line for each completed flow, in the order of completion; `pfc.txt`: a line for each PFC frame that arrived;
+//! `qlen.txt`: how often each length of the queues of each switch port was seen.
 
 use super::config::Config;
 use super::flow::address;
-use crate::fabric::{Completion, Kind, PfcRecord};
+use crate::Picos;
+use crate::fabric::{Completion, Kind, PfcRecord, QueueLengths};
 use std::fmt::Write;
 
 /// The lines of the completed flows: addresses of both ends, ports, bytes, start, time to completion and its ideal, in
@@ -31,6 +33,20 @@ pub fn write_pfc(config: &Config, records: &[PfcRecord]) -> String {
         let is_switch = config.topology.nodes[node as usize] == Kind::Switch;
         let (is_switch, pauses) = (u8::from(is_switch), u8::from(pauses));
         writeln!(text, "{} {node} {is_switch} {port} {pauses}", at / 1_000).expect("a string takes everything");
+    }
+    text
+}
+
+/// The blocks of the recorded lengths of queues: the time in nanoseconds, and for each switch port the node, the port, and how many
+/// samples there were with 0 to 1, 1 to 2, ... thousand bytes.
+pub fn write_qlen(records: &[(Picos, Vec<QueueLengths>)]) -> String {
+    let mut text = String::new();
+    for (at, ports) in records {
+        writeln!(text, "time: {}", at / 1_000).expect("a string takes everything");
+        for QueueLengths { node, port, counts } in ports {
+            let counts = counts.iter().fold(String::new(), |line, count| format!("{line} {count}"));
+            writeln!(text, "{node} {port}{counts}").expect("a string takes everything");
+        }
     }
     text
 }

@@ -1,5 +1,5 @@
 //! The files of the ns-3 simulator of HPCC's authors (alibaba-edu/High-Precision-Congestion-Control) and of its forks:
-//! configuration, topology, flows, and the records of completed flows.
+//! configuration, topology, flows, and the records of completed flows, PFC frames and queues.
 
 mod config;
 mod fct;
@@ -8,4 +8,4 @@ mod topology;
 mod units;
 
 pub use config::{Config, read};
-pub use fct::{write_fct, write_pfc};
+pub use fct::{write_fct, write_pfc, write_qlen};
