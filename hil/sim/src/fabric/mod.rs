@@ -536,10 +536,9 @@ impl<'a> Network<'a> {
 
     /// A port begins to send a packet.
     fn begin(&mut self, now: Picos, port: u32, packet: PacketId) {
-        let Port { peer, .. } = self.ports[port as usize];
-        self.slab.meta_mut(packet).hops += 1;
-        if let Some(arrives) = self.ports[port as usize].begin(now, packet, &mut self.slab) {
-            self.calendar.add(Event::new(arrives, Class::Arrival, peer));
+        let port = &mut self.ports[port as usize];
+        if let Some(arrives) = port.begin(now, packet, &mut self.slab) {
+            self.calendar.add(Event::new(arrives, Class::Arrival, port.peer));
         }
     }
 }

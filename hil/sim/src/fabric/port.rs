@@ -45,6 +45,8 @@ pub(super) struct Port {
     whole_nanoseconds: bool,
     /// The probability that a frame is lost on the link, in units of 2^-32, and what chooses.
     loss: Option<(u32, SplitMix)>,
+    /// The bytes of the frame that left last, and how long it occupied the link: most frames of a port are equally long.
+    last: (u16, Picos),
     /// Packets on their way.
     lane: Fifo,
     /// When the last bit of the packet that leaves has left.
@@ -106,6 +108,7 @@ impl Port {
             framing,
             whole_nanoseconds,
             loss: (link.loss > 0).then(|| (link.loss, SplitMix::new(seed ^ LOSSES ^ u64::from(peer) << 32))),
+            last: (0, 0),
             lane: Fifo::default(),
             free_at: 0,
             free_scheduled: Picos::MAX,
@@ -152,10 +155,14 @@ impl Port {
 
     /// Begins to send a packet. Returns when it arrives, if no packet is on its way before it.
     pub(super) fn begin(&mut self, now: Picos, id: PacketId, slab: &mut InFlight) -> Option<Picos> {
-        self.free_at = now + self.serialisation(slab.meta(id).line_bytes);
+        let meta = slab.meta_mut(id);
+        if self.last.0 != meta.line_bytes {
+            self.last = (meta.line_bytes, self.serialisation(meta.line_bytes));
+        }
+        self.free_at = now + self.last.1;
         self.sent += 1;
         let arrives = self.free_at + self.delay;
-        slab.meta_mut(id).arrives = arrives;
+        (meta.arrives, meta.hops) = (arrives, meta.hops + 1);
         let is_first = self.lane.is_empty();
         self.lane.push(slab, id);
         is_first.then_some(arrives)

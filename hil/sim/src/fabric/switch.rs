@@ -223,12 +223,13 @@ impl Network<'_> {
     fn release(&mut self, now: Picos, switch: u32, packet: PacketId) {
         let Meta { flow, kind, line_bytes, class, ingress, .. } = *self.slab.meta(packet);
         let bytes = u32::from(line_bytes);
-        let arrived = self.ports[ingress as usize].arrived[usize::from(class)];
         if kind == Kind::Data && self.switches[switch as usize].takes.contains(EventKind::Release) {
-            let event = Event::Release { bytes: Bytes::new(bytes), queued: Bytes::new(arrived) };
-            self.stage(now, switch, ingress, class, flow, &event);
+            let queued = Bytes::new(self.ports[ingress as usize].arrived[usize::from(class)]);
+            self.stage(now, switch, ingress, class, flow, &Event::Release { bytes: Bytes::new(bytes), queued });
         }
-        self.ports[ingress as usize].arrived[usize::from(class)] = arrived - bytes;
+        let counted = &mut self.ports[ingress as usize].arrived[usize::from(class)];
+        let arrived = *counted;
+        *counted -= bytes;
         let at = &mut self.switches[switch as usize];
         let from = Ingress { port: (ingress - at.first_port) as usize, class, arrived };
         if let Some(buffer) = &mut at.buffer
