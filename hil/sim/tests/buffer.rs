@@ -1,12 +1,15 @@
 //! The shared buffer of the fabric's switches, under senders without congestion control: plain PFC, and no PFC.
 
 use cc_core::{IntLayout, Nanos};
+use cc_cp::mmu::MmuSettings;
 use hil_algorithms::algorithm;
+use hil_algorithms::settings::words;
 use hil_sim::Picos;
 use hil_sim::fabric::{
     Buffer, Effects, Examples, FlowSpec, FlowTuple, Headroom, Kind, Limits, Link, Network, PfcRecord, Scenario,
     Threshold, Topology, Totals, Transport,
 };
+use hil_sim::marking::Stages;
 
 /// Bytes of a data packet with 1,000 bytes of payload: headers of Ethernet, IPv4, UDP and the transport, and ICRC.
 const PACKET: u64 = 1_058;
@@ -20,8 +23,19 @@ fn time(bytes: u64, bits_per_second: u64) -> Picos {
 }
 
 /// Runs flows of so many packets from each other host to host 0, all from time 0 on. The algorithm is `pfc`: hosts send at line
-/// rate, except while they are paused.
+/// rate, except while they are paused. Switches have no stages.
 fn run(topology: &Topology, packets: u64, buffer: Buffer, shuffle: Option<u64>) -> anyhow::Result<Totals> {
+    run_with(topology, packets, buffer, Vec::new(), shuffle)
+}
+
+/// The same with these stages.
+fn run_with(
+    topology: &Topology,
+    packets: u64,
+    buffer: Buffer,
+    stages: Stages,
+    shuffle: Option<u64>,
+) -> anyhow::Result<Totals> {
     let hosts = topology.hosts().filter(|&host| host > 0);
     let tuple = |source| FlowTuple { source, destination: 0, ports: source };
     let flows =
@@ -34,7 +48,7 @@ fn run(topology: &Topology, packets: u64, buffer: Buffer, shuffle: Option<u64>) 
         flows: &flows,
         algorithm: &*algorithm,
         settings: [&rp, &np],
-        stages: Box::new(|_, _| Ok(Vec::new())),
+        stages: Box::new(move |_, _| Ok(stages.clone())),
         buffer: Some(buffer),
         queue_monitor: None,
         int_layout: IntLayout::Compact,
@@ -194,6 +208,20 @@ fn a_pause_is_renewed_before_its_time_is_over() {
         // The time of a pause is rounded up to quanta.
         assert!(totals.pfc_frames.abs_diff(frames) <= frames / 100 + 1, "{} of {frames} frames", totals.pfc_frames);
     }
+}
+
+/// A stage wants a pause from 150 to 50 KB, and the buffer one from 160 KB to 3 KB below. The sender is paused by the stage, then by
+/// both, then by the stage alone, and resumed when neither wants a pause: three frames that pause for each that resumes.
+#[test]
+fn a_class_is_paused_while_the_buffer_or_a_stage_wants_it() {
+    let stage = MmuSettings { xoff: 150_000, xon: 50_000, reserve: 0, ..MmuSettings::LSCC };
+    let buffer = static_threshold(160_000, Headroom::Worst);
+    let stages = vec![("mmu", words(&stage))];
+    let totals = run_with(&two_speeds(50 * GBPS), 2_000, buffer, stages, None).unwrap();
+    assert_eq!((totals.completions.len(), totals.dropped), (1, 0));
+    let pauses: Vec<bool> = totals.pfc.iter().map(|record| record.pauses).collect();
+    assert!(pauses.len() > 12, "{pauses:?}");
+    assert!(pauses.iter().enumerate().all(|(place, &pauses)| pauses == (place % 4 < 3)), "{pauses:?}");
 }
 
 /// A link's own limits replace those of all ports.

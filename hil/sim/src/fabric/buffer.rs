@@ -31,8 +31,9 @@ pub struct Buffer {
     pub pool: u64,
     /// Headrooms are in addition to the pool. Default: they are a part of it, as in `switch-mmu.cc`.
     pub headroom_apart: bool,
-    /// The lossless classes, a bit each: class n is bit n. All others are lossy; zero switches PFC off. Each lossless class has a
-    /// reserve and a headroom at each port. Default: class 3, that of the fabric's data.
+    /// The lossless classes, a bit each: class n is bit n. All others are lossy; zero switches PFC off. (PFC without congestion
+    /// control is the algorithm `pfc` with no stages.) Each lossless class has a reserve and a headroom at each port. Default: class
+    /// 3, that of the fabric's data.
     pub lossless: u8,
     /// The pause time of a PFC frame. Rounded up to quanta of the port, of which there are at most 65,535. The frame is sent again
     /// after half of it while the pause lasts. Default: the longest.
@@ -367,14 +368,15 @@ impl SharedBuffer {
         self.joined(port, class, now)
     }
 
-    /// The ports and classes whose pauses are to be renewed now.
-    pub(super) fn due(&mut self, now: Picos) -> Vec<(usize, u8)> {
+    /// The ports and classes whose pauses are to be renewed now, and when the next one is, if there is one.
+    pub(super) fn due(&mut self, now: Picos) -> (Vec<(usize, u8)>, Option<Picos>) {
         let all = self.ports.iter().enumerate().flat_map(|(number, port)| {
             (0u8..).zip(port.renew_at).map(move |(class, renew_at)| (number, class, renew_at))
         });
         let (due, later): (Vec<_>, Vec<_>) = all.partition(|&(.., renew_at)| renew_at <= now);
         self.renew_at = later.into_iter().map(|(.., renew_at)| renew_at).min().unwrap_or(NEVER);
-        due.into_iter().map(|(port, class, _)| (port, class)).collect()
+        let next = Some(self.renew_at).filter(|&next| next != NEVER);
+        (due.into_iter().map(|(port, class, _)| (port, class)).collect(), next)
     }
 }
 
@@ -413,8 +415,11 @@ mod tests {
         assert_eq!(buffer.stages_want(1, 3, 0, 0), 100);
         assert_eq!(buffer.stages_want(1, 3, 300, 0), 300);
         assert_eq!((buffer.stages_want(0, 3, 7, 0), buffer.stages_want(1, 4, 8, 0)), (7, 8));
-        assert_eq!(buffer.due(255_999), []);
-        assert_eq!(buffer.due(256_000), [(1, 3)]);
+        assert_eq!(buffer.due(255_999), (vec![], Some(256_000)));
+        // A frame that is sent because a stage wants another pause is a renewal too.
+        assert_eq!(buffer.stages_want(1, 3, 300, 100_000), 300);
+        assert_eq!(buffer.due(256_000), (vec![], Some(356_000)));
+        assert_eq!(buffer.due(356_000), (vec![(1, 3)], None));
         assert!(buffer.release(at(1, 1_000), 1_000));
         assert_eq!(buffer.joined(1, 3, 0), 300);
         assert_eq!(buffer.stages_want(1, 3, 0, 0), 0);

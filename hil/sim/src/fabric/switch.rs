@@ -485,7 +485,11 @@ impl Network<'_> {
         if let Some(buffer) = &mut at.buffer
             && buffer.renew_at <= now
         {
-            for (port, class) in buffer.due(now) {
+            let (due, next) = buffer.due(now);
+            if let Some(next) = next {
+                self.calendar.add(Scheduled::new(next, EventClass::Wake, at.node));
+            }
+            for (port, class) in due {
                 self.change_pause(now, switch, port, class);
             }
         }
