@@ -256,6 +256,9 @@ impl Stage for StageList {
     }
 
     fn on(&mut self, now: Instant, at: Queue, event: &Event<'_>, out: &mut impl Emit) -> Verdict {
+        if let [stage] = &mut self.stages[..] {
+            return stage.on(now, at, event, out);
+        }
         let mut verdict = Verdict::PASS;
         let admits = self.admits.filter(|_| matches!(event, Event::Arrival { .. }));
         if let Some(stage) = admits.and_then(|place| self.stages.get_mut(place)) {

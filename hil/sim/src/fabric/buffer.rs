@@ -14,7 +14,7 @@
 //! ```
 //!
 //! The rules for lossless classes are those of HPCC's ns-3 (`switch-mmu.cc`). The dynamic threshold is that of Choudhury and Hahne
-//! (IEEE/ACM Transactions on Networking, 1998, equation 2). Control packets that do not wait with data are not counted.
+//! (IEEE/ACM Transactions on Networking 6(2), 1998). Control packets that do not wait with data are not counted.
 
 use super::host::PRIORITY;
 use super::port::{CLASSES, FRAMING, Port};

@@ -374,8 +374,12 @@ impl Network<'_> {
                 let event = Event::Departure { packet: Packet::of(bytes), ecn, queued, port_queued };
                 (ecn, self.stage(now, switch, egress, class, flow, &event))
             };
-            let leaves_with = self.data.1.write_verdict(self.slab.header_mut(packet), &verdict, ecn);
-            self.totals.marks += u64::from(ecn != Ecn::Ce && leaves_with == Ecn::Ce);
+            let leaves_with = verdict.leaves_with(ecn);
+            // Most packets leave as they came.
+            if leaves_with != ecn || verdict.hop.is_some() || verdict.rewrite.is_some() {
+                self.data.1.write_verdict(self.slab.header_mut(packet), &verdict, ecn);
+                self.totals.marks += u64::from(ecn != Ecn::Ce && leaves_with == Ecn::Ce);
+            }
             self.ports[egress as usize].hold(flow, now, verdict.hold);
         }
     }
