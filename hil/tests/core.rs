@@ -240,6 +240,7 @@ fn a_flipped_bit_of_alpha_is_a_difference_at_the_next_cnp() {
     assert!(!nics[0].nic.is_identical());
     let (difference, _, flow) = outcome.difference.unwrap();
     assert_eq!(difference.kind, "cnp");
-    assert_eq!(flow, Some(0));
+    let local = flow.and_then(|flow| outcome.flows.get(flow)).and_then(|flow| flow.local);
+    assert_eq!(local, Some(0x100), "the queue pair of 10.0.0.1");
     assert!(difference.native.contains("paces") && difference.core != difference.native, "{difference:?}");
 }
