@@ -4,12 +4,14 @@
 
 mod algorithm;
 mod nics;
-mod quantity;
+pub mod quantity;
 pub mod registry;
 pub mod settings;
 mod settings_table;
+mod stage;
 mod vendor;
 
 pub use algorithm::{Algorithm, algorithm};
 pub use nics::{NicCounters, NicGroup, NicOutput, NicSize};
 pub use programs::{Received, RxFields};
+pub use stage::stage;

@@ -23,10 +23,7 @@ pub(crate) fn parse(field: &Field, typed: &str) -> Result<u32> {
     if let Ok(number) = typed.parse() {
         return Ok(number);
     }
-    let digits = typed.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(typed.len());
-    let (number, suffix) = typed.split_at(digits);
-    let number: f64 = number.parse().map_err(|_| anyhow!("{}, not {typed}", range(field)))?;
-    let suffix = suffix.trim();
+    let (number, suffix) = split(typed).ok_or_else(|| anyhow!("{}, not {typed}", range(field)))?;
     let Some(factor) = (if suffix.is_empty() { None } else { factor(field.unit, suffix) }) else {
         bail!("{}{}, not {typed}", range(field), units(field.unit))
     };
@@ -36,6 +33,31 @@ pub(crate) fn parse(field: &Field, typed: &str) -> Result<u32> {
         bail!("{}, not {typed}", range(field));
     }
     Ok(value as u32)
+}
+
+/// A number and its unit, which is empty if there is none.
+fn split(typed: &str) -> Option<(f64, &str)> {
+    let digits = typed.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(typed.len());
+    let (number, suffix) = typed.split_at(digits);
+    Some((number.parse().ok()?, suffix.trim()))
+}
+
+/// A rate with its unit (`100Gb/s`), in bits per second; `None` if it is none.
+pub fn bits_per_second(typed: &str) -> Option<f64> {
+    let (number, suffix) = split(typed)?;
+    Some(number * rate(suffix)?)
+}
+
+/// A time with its unit (`1.5us`), in nanoseconds; `None` if it is none.
+pub fn nanoseconds(typed: &str) -> Option<f64> {
+    let (number, suffix) = split(typed)?;
+    Some(number * time(suffix)?)
+}
+
+/// A size with its unit (`400kB`), in bytes; `None` if it is none.
+pub fn size_in_bytes(typed: &str) -> Option<f64> {
+    let (number, suffix) = split(typed)?;
+    Some(number * bytes(suffix)?)
 }
 
 /// The factor from the unit with this suffix to the field's unit.
@@ -158,6 +180,14 @@ mod tests {
             let error = parse(&field(unit), typed).unwrap_err().to_string();
             assert!(error.contains(expected) && error.contains(typed), "{error}");
         }
+    }
+
+    #[test]
+    fn values_of_any_size_have_a_unit() {
+        assert_eq!(bits_per_second("400Gb/s"), Some(4e11));
+        assert_eq!(nanoseconds("1.5 us"), Some(1_500.0));
+        assert_eq!(size_in_bytes("10GB"), Some(1e10));
+        assert_eq!((bits_per_second("400"), nanoseconds("1GB"), size_in_bytes("-1B")), (None, None, None));
     }
 
     #[test]

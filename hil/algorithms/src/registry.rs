@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// The error for an unknown name. The command line suggests the nearest known one.
+/// The error for an unknown name. [`explained`] suggests the nearest known one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownName {
     /// The kind of name that was expected: algorithm, parameter and so on.
@@ -32,6 +32,34 @@ impl fmt::Display for UnknownName {
 }
 
 impl Error for UnknownName {}
+
+/// An error in one line. For an unknown name it suggests the nearest known one.
+pub fn explained(error: &anyhow::Error) -> String {
+    match error.downcast_ref::<UnknownName>() {
+        Some(UnknownName { typed, known, .. }) => format!("{error:#}: {}", expected(typed, known.iter().copied())),
+        None => format!("{error:#}"),
+    }
+}
+
+/// "did you mean x?" if a known name is near the typed one; otherwise "expected one of x, y, z", or a reference to `hil list`
+/// if there are more than 12 names. Near is an edit distance of at most 1 plus a quarter of the typed letters.
+pub fn expected<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    match names.iter().min_by_key(|name| distance(typed, name)) {
+        Some(name) if is_near(typed, name) && names.len() > 1 => format!("did you mean {name}?"),
+        _ if names.len() <= 12 => format!("expected one of {}", names.join(", ")),
+        _ => "hil list shows them all".to_owned(),
+    }
+}
+
+/// Whether a name is so near to the typed one that it may be meant: see [`expected`].
+pub fn is_near(typed: &str, name: &str) -> bool {
+    distance(typed, name) <= 1 + typed.len() / 4
+}
+
+fn distance(typed: &str, name: &str) -> usize {
+    strsim::levenshtein(&typed.to_lowercase(), &name.to_lowercase())
+}
 
 /// A function that is generic over the two machines, for an algorithm chosen by name at run time.
 pub trait Visitor {
@@ -100,6 +128,16 @@ mod tests {
         fn visit<A: ReactionPoint, N: NotificationPoint>(self) -> Self::Output {
             (A::NAME, N::NAME)
         }
+    }
+
+    #[test]
+    fn near_names_are_offered() {
+        let names = ["rpg_ai_rate", "rpg_hai_rate", "cnp_dscp"];
+        assert_eq!(expected("RPG_ai_rat", names.into_iter()), "did you mean rpg_ai_rate?");
+        assert_eq!(expected("zzz", names.into_iter()), "expected one of rpg_ai_rate, rpg_hai_rate, cnp_dscp");
+        let error = anyhow::Error::new(UnknownName::new("parameter", "zzz", names.into_iter())).context("--set zzz=1");
+        let line = "--set zzz=1: unknown parameter zzz: expected one of rpg_ai_rate, rpg_hai_rate, cnp_dscp";
+        assert_eq!(explained(&error), line);
     }
 
     #[test]

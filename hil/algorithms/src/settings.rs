@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// Settings as the user gave them, not yet checked.
 #[derive(Clone, Debug)]
@@ -90,12 +90,12 @@ impl ResolvedSettings {
         let length = read.with_context(|| format!("{file}"))?;
         ensure!(length as u64 <= LONGEST_FILE, "{file}: expected lines of name = value, at most {LONGEST_FILE} bytes");
         let line = |start: usize| text.get(..start).map_or(1, |before| before.matches('\n').count() + 1);
-        let table: BTreeMap<Spanned<String>, toml::Value> = toml::from_str(&text).map_err(|error| {
+        let table = DeTable::parse(&text).map_err(|error| {
             let at = error.span().map_or(1, |span| line(span.start));
             anyhow!("{file}, line {at}: {}; expected lines of name = value", error.message().trim())
         })?;
         let mut seen = BTreeMap::new();
-        for (name, value) in table {
+        for (name, value) in table.get_ref() {
             let at = line(name.span().start);
             if let Some(first) = seen.insert(self.place(name.get_ref()), at) {
                 bail!(
@@ -105,20 +105,17 @@ impl ResolvedSettings {
                     at.min(first)
                 );
             }
-            let value = match value {
-                toml::Value::String(word) => word,
-                toml::Value::Boolean(on) => u8::from(on).to_string(),
-                toml::Value::Integer(number) => number.to_string(),
-                toml::Value::Float(number) => format!("{number:?}"),
-                other => format!("a {}", other.type_str()),
-            };
+            let value = typed(value.get_ref());
             self.set(name.get_ref(), &value).with_context(|| format!("{file}, line {at}, {}", name.get_ref()))?;
         }
         Ok(())
     }
 
     /// Writes one setting to the machine that has it. If both have it, the prefix `rp.` or `np.` selects one.
-    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// There is no such setting, or the value is out of its range or of the wrong kind.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let (role, bare) = match name.split_once('.') {
             Some((role @ ("rp" | "np"), bare)) => (Some(role), bare),
             _ => (None, name),
@@ -141,9 +138,7 @@ impl ResolvedSettings {
                 Meaning::Hint(hint) => bail!("{name} is a parameter of {whose}; {hint}"),
             },
             (None, None) => {
-                let fields = self.rp.fields().iter().chain(self.np.fields());
-                let names = fields.flat_map(|field| [field.name].into_iter().chain(field.aliases.iter().copied()));
-                bail!(UnknownName::new("parameter", name, names))
+                bail!(UnknownName::new("parameter", name, self.rp.names().chain(self.np.names())))
             }
         }
     }
@@ -152,6 +147,23 @@ impl ResolvedSettings {
     fn place(&self, name: &str) -> (Option<usize>, Option<usize>) {
         let bare = name.split_once('.').map_or(name, |(_, bare)| bare);
         (self.rp.index_of(bare), self.np.index_of(bare))
+    }
+}
+
+/// A value of a TOML file as a user types it after `--set name=`.
+pub fn typed(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(word) => word.to_string(),
+        DeValue::Boolean(on) => u8::from(*on).to_string(),
+        DeValue::Integer(number) => match i128::from_str_radix(number.as_str(), number.radix()) {
+            Ok(decimal) => decimal.to_string(),
+            Err(_) => number.to_string(),
+        },
+        DeValue::Float(number) => match number.as_str().parse::<f64>() {
+            Ok(number) => format!("{number:?}"),
+            Err(_) => number.to_string(),
+        },
+        other => format!("a {}", other.type_str()),
     }
 }
 

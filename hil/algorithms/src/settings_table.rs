@@ -68,6 +68,29 @@ impl SettingsTable {
         self.fields.iter().position(|field| is(&field.name) || field.aliases.iter().any(is))
     }
 
+    /// The same settings with these values, in the order of the fields; those that are missing stay.
+    #[must_use]
+    pub fn with_words(mut self, words: &[u32]) -> Self {
+        self.words.iter_mut().zip(words).for_each(|(word, &value)| *word = value);
+        self
+    }
+
+    /// Writes one setting, by its name or an alias in any case, as the user typed it.
+    ///
+    /// # Errors
+    /// There is no such setting, or the value is out of its range or of the wrong kind.
+    pub fn set(&mut self, name: &str, typed: &str) -> Result<()> {
+        match self.index_of(name) {
+            Some(index) => self.assign(index, typed),
+            None => bail!(UnknownName::new("parameter", name, self.names())),
+        }
+    }
+
+    /// The names and aliases of the fields.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.fields.iter().flat_map(|field| [field.name].into_iter().chain(field.aliases.iter().copied()))
+    }
+
     /// Writes one setting as the user typed it.
     pub(crate) fn assign(&mut self, index: usize, typed: &str) -> Result<()> {
         let (field, word) = self.fields.get(index).zip(self.words.get_mut(index)).context("no such parameter")?;

@@ -30,3 +30,24 @@ impl SplitMix {
         choices[self.below(choices.len() as u32) as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The vector of seed 1234567, computed by Vigna's reference code `splitmix64.c` and published by Rosetta Code
+    /// ("Pseudo-random numbers/Splitmix64").
+    #[test]
+    fn the_numbers_are_those_of_the_reference() {
+        let mut random = SplitMix::new(1_234_567);
+        let drawn = [(); 5].map(|()| random.draw());
+        let published = [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+            4_593_380_528_125_082_431,
+            16_408_922_859_458_223_821,
+        ];
+        assert_eq!(drawn, published);
+    }
+}

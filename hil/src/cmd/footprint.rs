@@ -1,8 +1,8 @@
 //! `hil footprint`: the memory that every role of every algorithm takes.
 
-use super::unknown::expected;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use hil_algorithms::registry;
 use hil_cores::firmware::TARGETS;
 use hil_measure::footprint::{self, Footprint};
 use std::fs;
@@ -40,7 +40,7 @@ fn target(name: &str) -> Result<&'static str, String> {
     TARGETS
         .into_iter()
         .find(|target| *target == name)
-        .ok_or_else(|| format!("unknown target: {}", expected(name, TARGETS.into_iter())))
+        .ok_or_else(|| format!("unknown target: {}", registry::expected(name, TARGETS.into_iter())))
 }
 
 /// Measures the footprints, rewrites the golden files if `--write` is given, and prints.
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     for name in &args.algorithm {
         if !known().any(|known| known == name) {
-            bail!("unknown algorithm or stage {name}: {}", expected(name, known()));
+            bail!("unknown algorithm or stage {name}: {}", registry::expected(name, known()));
         }
     }
     let chosen: Vec<&str> = args.algorithm.iter().map(String::as_str).collect();

@@ -2,12 +2,12 @@
 //! no model: its results, not its cycles, must agree with the model of Ibex.
 
 use super::CLOCK;
-use super::unknown::expected;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, bail, ensure};
+use hil_algorithms::registry;
 use hil_algorithms::settings::Request;
 use hil_capture::Source;
 use hil_cores::board::Pace;
@@ -152,7 +152,7 @@ fn play_c(seed: u64, core: Processor, agreed: &str) -> anyhow::Result<()> {
 
 /// Parses the name of a core with RTL, for clap.
 fn verilog(name: &str) -> anyhow::Result<Verilog> {
-    let expected = || expected(name, Verilog::all().map(Verilog::name));
+    let expected = || registry::expected(name, Verilog::all().map(Verilog::name));
     Verilog::all().find(|core| core.name() == name).with_context(|| format!("no RTL of {name}: {}", expected()))
 }
 
