@@ -6,11 +6,11 @@
 use anyhow::Result;
 use cc_core::{IntLayout, Nanos};
 use hil_algorithms::algorithm;
-use hil_sim::Picos;
 use hil_sim::fabric::{
     Buffer, Effects, Examples, FlowSpec, FlowTuple, LineHeaders, Network, Scenario, Topology, Transport,
 };
 use hil_sim::marking::Stages;
+use hil_sim::topologies::LinkSpec;
 use std::time::Instant;
 
 /// A scenario: its name, the algorithm, the topology, and the flows, as source, destination and bytes.
@@ -21,17 +21,16 @@ struct Case {
     flows: Vec<(u32, u32, u64)>,
 }
 
-const SPEED: u64 = 100_000_000_000;
-const DELAY: Picos = 1_000_000;
+const LINK: LinkSpec = LinkSpec { bits_per_second: 100_000_000_000, delay: 1_000_000 };
 
 fn star(name: &'static str, algorithm: &'static str, bytes: u64) -> Case {
     let flows = (1..9).map(|host| (host, 0, bytes)).collect();
-    Case { name, algorithm, topology: Topology::star(9, SPEED, DELAY), flows }
+    Case { name, algorithm, topology: Topology::star(9, LINK), flows }
 }
 
 /// Each host sends to the one half of all further, and one more.
 fn permutation(name: &'static str, algorithm: &'static str, ports: u32, bytes: u64) -> Case {
-    let topology = Topology::fat_tree(ports, SPEED, DELAY);
+    let topology = Topology::fat_tree(ports, LINK, LINK);
     let hosts = topology.hosts().count() as u32;
     let flows = (0..hosts).map(|host| (host, (host + hosts / 2 + 1) % hosts, bytes)).collect();
     Case { name, algorithm, topology, flows }

@@ -14,6 +14,7 @@ mod packet;
 mod slab;
 mod source;
 pub mod summary;
+pub mod topologies;
 
 use cc_core::Instant;
 

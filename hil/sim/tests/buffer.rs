@@ -10,6 +10,7 @@ use hil_sim::fabric::{
     Threshold, Topology, Totals, Transport,
 };
 use hil_sim::marking::Stages;
+use hil_sim::topologies::LinkSpec;
 
 /// Bytes of a data packet with 1,000 bytes of payload: headers of Ethernet, IPv4, UDP and the transport, and ICRC.
 const PACKET: u64 = 1_058;
@@ -84,7 +85,7 @@ fn static_threshold(bytes: u32, headroom: Headroom) -> Buffer {
 /// the first link, four propagation delays and an acknowledgement on two links.
 #[test]
 fn plain_pfc_loses_nothing_and_keeps_the_bottleneck_busy() {
-    let topology = Topology::star(5, 100 * GBPS, 1_000_000);
+    let topology = Topology::star(5, LinkSpec { bits_per_second: 100 * GBPS, delay: 1_000_000 });
     let packets = 5_000;
     let buffer = Buffer { pool: 1 << 20, ..Buffer::default() };
     let totals = run(&topology, packets, buffer, None).unwrap();
@@ -107,7 +108,7 @@ fn plain_pfc_loses_nothing_and_keeps_the_bottleneck_busy() {
 #[test]
 fn a_flow_alone_is_never_paused() {
     for gbps in [10, 25, 40, 100, 200, 400, 800] {
-        let topology = Topology::star(2, gbps * GBPS, 1_000_000);
+        let topology = Topology::star(2, LinkSpec { bits_per_second: gbps * GBPS, delay: 1_000_000 });
         let totals = run(&topology, 10_000, Buffer::default(), None).unwrap();
         let line = time(10_001 * (PACKET + FRAMING), gbps * GBPS);
         assert_eq!((totals.pfc_frames, totals.dropped), (0, 0), "{gbps} Gb/s");
@@ -121,7 +122,7 @@ fn a_flow_alone_is_never_paused() {
 /// packets are conserved is checked by the run itself.
 #[test]
 fn an_incast_beyond_the_threshold_fits_the_buffer() {
-    let topology = Topology::star(9, 100 * GBPS, 1_000_000);
+    let topology = Topology::star(9, LinkSpec { bits_per_second: 100 * GBPS, delay: 1_000_000 });
     let buffer = Buffer { pool: 2 << 20, ..Buffer::default() };
     let headroom = Headroom::Worst.bytes(100 * GBPS, 1_000_000, PACKET as u32);
     assert_eq!(headroom, 2 * 12_500 + 60 + 24 + 3 * (PACKET + FRAMING));
@@ -139,7 +140,7 @@ fn an_incast_beyond_the_threshold_fits_the_buffer() {
 #[test]
 fn the_headroom_is_what_arrives_while_a_pause_takes_effect() {
     for (gbps, delay) in [(25, 1_000_000), (100, 1_000_000), (100, 10_000_000), (400, 2_000_000)] {
-        let topology = Topology::star(5, gbps * GBPS, delay);
+        let topology = Topology::star(5, LinkSpec { bits_per_second: gbps * GBPS, delay: delay });
         let enough = Headroom::Worst.bytes(gbps * GBPS, delay, PACKET as u32) as u32;
         for (headroom, fits) in [(Headroom::Worst, true), (Headroom::Bytes(enough / 2), false)] {
             let totals = run(&topology, 3_000, static_threshold(200_000, headroom), None).unwrap();
@@ -153,7 +154,7 @@ fn the_headroom_is_what_arrives_while_a_pause_takes_effect() {
 /// grows to (S + p) / 2. All beyond is dropped and sent again, and no sender is paused.
 #[test]
 fn a_lossy_class_is_dropped_at_its_threshold_and_never_paused() {
-    let topology = Topology::star(5, 100 * GBPS, 1_000_000);
+    let topology = Topology::star(5, LinkSpec { bits_per_second: 100 * GBPS, delay: 1_000_000 });
     let buffer = Buffer { pool: 1 << 20, lossless: 0, ..Buffer::default() };
     let totals = run(&topology, 2_000, buffer, None).unwrap();
     assert_eq!((totals.pfc_frames, totals.paused, totals.lossless_dropped), (0, 0, 0));
@@ -226,7 +227,7 @@ fn a_class_is_paused_while_the_buffer_or_a_stage_wants_it() {
 /// A link's own limits replace those of all ports.
 #[test]
 fn the_limits_of_a_link_hold_at_its_port() {
-    let topology = Topology::star(3, 100 * GBPS, 1_000_000);
+    let topology = Topology::star(3, LinkSpec { bits_per_second: 100 * GBPS, delay: 1_000_000 });
     let high = static_threshold(1 << 30, Headroom::Worst).limits;
     let low = static_threshold(50_000, Headroom::Worst).limits;
     let buffer = Buffer { limits: high, links: vec![(2, low)], ..Buffer::default() };
@@ -236,7 +237,7 @@ fn the_limits_of_a_link_hold_at_its_port() {
 
 #[test]
 fn a_buffer_that_cannot_be_is_refused() {
-    let topology = Topology::star(3, 100 * GBPS, 1_000_000);
+    let topology = Topology::star(3, LinkSpec { bits_per_second: 100 * GBPS, delay: 1_000_000 });
     let refused = |buffer| format!("{:#}", run(&topology, 1, buffer, None).unwrap_err());
     for (buffer, shown) in [
         (Buffer { pool: 90_000, ..Buffer::default() }, "of which reserves and headrooms take 97278"),

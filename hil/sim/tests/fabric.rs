@@ -8,6 +8,7 @@ use hil_algorithms::{algorithm, registry};
 use hil_sim::fabric::{
     Effects, Examples, FlowSpec, FlowTuple, Kind, Link, Network, Origin, Recovery, Scenario, Topology, Transport,
 };
+use hil_sim::topologies::LinkSpec;
 use std::num::NonZeroU32;
 
 /// Two hosts at each end of two switches that three others join, each way a path of its own. Telemetry that the first switch of a
@@ -79,7 +80,7 @@ fn packets_leave_while_fewer_bytes_than_the_window_are_in_flight() {
     let [(_, rp), (_, np)] = algorithm.presets(Some("draft")).unwrap();
     let mut exceeded = 0;
     for gbps in [12, 24, 25, 35, 36, 100, 400] {
-        let topology = Topology::star(2, gbps * 1_000_000_000, 1_000_000_000);
+        let topology = Topology::star(2, LinkSpec { bits_per_second: gbps * 1_000_000_000, delay: 1_000_000_000 });
         let tuple = FlowTuple { source: 0, destination: 1, ports: 0 };
         let flows = [FlowSpec { source: 0, destination: 1, bytes: 1_000_000, start: 0, tuple }];
         let scenario = Scenario {
@@ -123,7 +124,7 @@ fn packets_leave_while_fewer_bytes_than_the_window_are_in_flight() {
 /// one byte, of one packet, of a byte more, and of a thousand packets. With selective repeat, fewer packets are sent again.
 #[test]
 fn flows_over_links_that_lose_frames_are_whole() {
-    let mut topology = Topology::star(5, 100_000_000_000, 1_000_000);
+    let mut topology = Topology::star(5, LinkSpec { bits_per_second: 100_000_000_000, delay: 1_000_000 });
     topology.links.iter_mut().for_each(|link| link.loss = u32::MAX / 100);
     let sizes = [1, 1_000, 1_001, 1_000_000];
     let flows = [1, 2, 3, 4].map(|source| {
