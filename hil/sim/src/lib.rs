@@ -7,6 +7,7 @@
 
 pub mod fabric;
 pub mod incast;
+pub mod input;
 pub mod marking;
 pub mod named;
 pub mod ns3;

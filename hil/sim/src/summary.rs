@@ -1,8 +1,13 @@
 //! What a run came to, for its reader and for scripts.
 
 use crate::fabric::Totals;
-use crate::ns3::Config;
+use crate::input::Input;
+use crate::marking::Stages;
+use anyhow::Result;
+use hil_algorithms::settings::{ResolvedSettings, SettingValue};
+use hil_algorithms::stage;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The summary of a run. All times of flows are from the start of a flow to the arrival of its last acknowledgement.
@@ -16,6 +21,8 @@ pub struct Summary {
     pub seed: u64,
     /// A hash (FNV-1a, 64 bits) of all input files, in hexadecimal digits.
     pub inputs: String,
+    /// The settings that were in effect.
+    pub effective: Effective,
     /// Where the run follows another simulator and not a NIC: names of [`Effects`](crate::fabric::Effects).
     pub effects: Vec<String>,
     /// The simulated time at the end, in seconds.
@@ -43,9 +50,102 @@ pub struct Summary {
     /// PFC.
     pub pfc: Pfc,
     /// What congestion control did, by algorithm.
-    pub cc: std::collections::BTreeMap<String, Control>,
+    pub cc: BTreeMap<String, Control>,
     /// What the reader should know.
     pub warnings: Vec<String>,
+}
+
+/// The settings that were in effect: those that were given, and all others.
+#[derive(Clone, Debug, Serialize)]
+pub struct Effective {
+    /// Hosts and switches of the topology.
+    pub nodes: [u64; 2],
+    /// Bytes of payload of a data packet.
+    pub payload: u32,
+    /// The round-trip time that NICs are configured with.
+    pub base_rtt_ns: u32,
+    /// When the run ends, even if flows are left.
+    pub end_seconds: f64,
+    /// The reaction point of each host, with its preset.
+    pub rp: Machine,
+    /// The notification point.
+    pub np: Machine,
+    /// The stages of switch ports by the speed of their links.
+    pub stages: Vec<PortStages>,
+}
+
+/// A machine or a stage with its settings.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// Its name.
+    pub name: &'static str,
+    /// The preset of what was not given; absent for a stage.
+    pub preset: Option<&'static str>,
+    /// All settings, each in the unit that `hil list` shows.
+    pub settings: BTreeMap<&'static str, SettingValue>,
+}
+
+/// The stages of the ports that lead to links of one speed.
+#[derive(Clone, Debug, Serialize)]
+pub struct PortStages {
+    /// The speed.
+    pub bits_per_second: u64,
+    /// The stages.
+    pub stages: Vec<Machine>,
+}
+
+impl Effective {
+    fn of(input: &Input) -> Result<Self> {
+        let hosts = input.topology.hosts().count() as u64;
+        let stages = |(bits_per_second, stages): (u64, Stages)| {
+            let stages = stages.into_iter().map(|(name, words)| {
+                let settings = stage(name, None)?.1.with_words(&words).shown();
+                Ok(Machine { name, preset: None, settings })
+            });
+            Ok(PortStages { bits_per_second, stages: stages.collect::<Result<_>>()? })
+        };
+        let ResolvedSettings { rp_preset, np_preset, rp, np, .. } = &input.settings;
+        Ok(Self {
+            nodes: [hosts, input.topology.nodes.len() as u64 - hosts],
+            payload: input.payload,
+            base_rtt_ns: input.base_rtt.get(),
+            end_seconds: input.end as f64 / 1e12,
+            rp: Machine { name: input.algorithm.name(), preset: Some(rp_preset), settings: rp.shown() },
+            np: Machine { name: input.algorithm.receiver(), preset: Some(np_preset), settings: np.shown() },
+            stages: input.stages()?.into_iter().map(stages).collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)?;
+        if let Some(preset) = self.preset {
+            write!(f, " (preset {preset})")?;
+        }
+        self.settings.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))
+    }
+}
+
+impl fmt::Display for Effective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [hosts, switches] = self.nodes;
+        writeln!(
+            f,
+            "network     {hosts} hosts, {switches} switches; payload {} bytes, base RTT {:.3} us, end {} s",
+            self.payload,
+            f64::from(self.base_rtt_ns) / 1e3,
+            self.end_seconds
+        )?;
+        writeln!(f, "sender      {}", self.rp)?;
+        writeln!(f, "receiver    {}", self.np)?;
+        for PortStages { bits_per_second, stages } in &self.stages {
+            let stages: Vec<String> = stages.iter().map(Machine::to_string).collect();
+            let stages = if stages.is_empty() { "no stages".to_owned() } else { stages.join("; ") };
+            writeln!(f, "switches    at {} Gb/s: {stages}", *bits_per_second as f64 / 1e9)?;
+        }
+        Ok(())
+    }
 }
 
 /// Flows.
@@ -166,14 +266,18 @@ pub struct Cost {
 const BINS: [u64; 5] = [0, 10_000, 100_000, 1_000_000, u64::MAX];
 
 impl Summary {
-    /// The summary of a run of a configuration.
-    pub fn of(config: &Config, totals: &Totals, seed: u64, cost: &Cost) -> Self {
+    /// The summary of a run.
+    ///
+    /// # Errors
+    /// A link's speed has no stages.
+    pub fn of(input: &Input, totals: &Totals, cost: &Cost) -> Result<Self> {
+        let algorithm = input.algorithm.name();
         let slowdowns: Vec<(u64, f64)> = totals
             .completions
             .iter()
             .map(|done| {
-                let ideal = config.ideal(done.flow as usize).max(1);
-                (config.flows[done.flow as usize].bytes, (done.time / 1_000) as f64 / ideal as f64)
+                let ideal = input.ideal(done.flow as usize).max(1);
+                (input.flows[done.flow as usize].bytes, (done.time / 1_000) as f64 / ideal as f64)
             })
             .collect();
         let mut times: Vec<u64> = totals.completions.iter().map(|done| done.time).collect();
@@ -190,15 +294,15 @@ impl Summary {
             let slowdown = Percentiles::of(of_bin())?;
             Some(Bin { from, below: (below != u64::MAX).then_some(below), flows: of_bin().count() as u64, slowdown })
         });
-        let mut warnings = config.warnings.clone();
-        let left = config.flows.len() - totals.completions.len();
+        let mut warnings = input.warnings.clone();
+        let left = input.flows.len() - totals.completions.len();
         if left > 0 {
             warnings.push(format!("{left} flows are not complete at the end"));
         }
         if totals.cuts == 0 {
             warnings.push(format!(
                 "congestion control never acted: no decision of {} lowered a rate or a window",
-                config.algorithm
+                algorithm
             ));
         }
         if totals.lossless_dropped > 0 {
@@ -208,14 +312,15 @@ impl Summary {
             ));
         }
         let control = Control { events: totals.decisions, cuts: totals.cuts, marks: totals.marks };
-        Self {
-            schema: 1,
-            algorithm: config.algorithm.to_owned(),
-            seed,
-            inputs: format!("{:016x}", config.inputs),
-            effects: config.effects.names().iter().map(|&name| name.to_owned()).collect(),
+        Ok(Self {
+            schema: 2,
+            algorithm: algorithm.to_owned(),
+            seed: input.seed,
+            effective: Effective::of(input)?,
+            inputs: format!("{:016x}", input.hash),
+            effects: input.effects.names().iter().map(|&name| name.to_owned()).collect(),
             simulated_seconds: totals.end as f64 / 1e12,
-            flows: Flows { all: config.flows.len() as u64, completed: totals.completions.len() as u64, fct_us },
+            flows: Flows { all: input.flows.len() as u64, completed: totals.completions.len() as u64, fct_us },
             packets: Packets {
                 injected: totals.injected,
                 delivered: totals.delivered,
@@ -235,9 +340,9 @@ impl Summary {
             bins: bins.collect(),
             queue: Queue { max_bytes: totals.longest_queue },
             pfc: Pfc { frames: totals.pfc_frames, pause_ns: totals.paused / 1_000 },
-            cc: [(config.algorithm.to_owned(), control)].into(),
+            cc: [(algorithm.to_owned(), control)].into(),
             warnings,
-        }
+        })
     }
 }
 
@@ -247,6 +352,7 @@ impl fmt::Display for Summary {
         for warning in &self.warnings {
             writeln!(f, "warning: {warning}")?;
         }
+        write!(f, "{}", self.effective)?;
         writeln!(f, "flows       {completed} of {all} complete")?;
         if let Some([least, median, most]) = fct_us {
             writeln!(f, "time        {least:.1} us least, {median:.1} us median, {most:.1} us most")?;

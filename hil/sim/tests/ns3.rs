@@ -2,9 +2,9 @@
 //! collection, if it is there, against that simulator's results.
 
 use anyhow::Result;
-use hil_algorithms::algorithm;
 use hil_sim::fabric::{Buffer, Effects, Examples, Limits, Network, Scenario, Threshold, Totals};
-use hil_sim::ns3::{self, Config};
+use hil_sim::input::Input;
+use hil_sim::ns3;
 use hil_sim::summary::Percentiles;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,10 +13,8 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// Runs a configuration with the effects that `change` leaves of its own.
-fn run_with(config: &Config, seed: u64, shuffle: Option<u64>, change: impl FnOnce(&mut Effects)) -> Result<Totals> {
-    let algorithm = algorithm(config.algorithm)?;
-    let settings = config.resolved_settings(&*algorithm)?;
-    let mut scenario = Scenario { seed, shuffle, ..config.scenario(&*algorithm, &settings) };
+fn run_with(config: &Input, seed: u64, shuffle: Option<u64>, change: impl FnOnce(&mut Effects)) -> Result<Totals> {
+    let mut scenario = Scenario { seed, shuffle, ..config.scenario() };
     change(&mut scenario.effects);
     let examples = Examples::new(&scenario)?;
     let mut network = Network::new(&scenario, &examples)?;
@@ -24,7 +22,7 @@ fn run_with(config: &Config, seed: u64, shuffle: Option<u64>, change: impl FnOnc
     network.finish()
 }
 
-fn run(config: &Config, seed: u64) -> Totals {
+fn run(config: &Input, seed: u64) -> Totals {
     run_with(config, seed, None, |_| {}).unwrap()
 }
 
@@ -55,8 +53,8 @@ fn write(folder: &TempDir, name: &str, text: &str) {
     fs::write(folder.path().join(name), text).unwrap();
 }
 
-fn read(folder: &TempDir) -> Result<Config> {
-    ns3::read(&folder.path().join("config.txt"))
+fn read(folder: &TempDir) -> Result<Input> {
+    ns3::read(&folder.path().join("config.txt"), None)
 }
 
 /// A flow alone takes the time of its packets on the first link, one packet on the second, and an acknowledgement on both, all in
@@ -124,7 +122,7 @@ fn an_input_that_is_wrong_is_refused_with_its_place() {
         let text = fs::read_to_string(folder.path().join(name)).unwrap();
         assert!(text.contains(from), "{name} has no {from}");
         write(&folder, name, &text.replacen(from, to, 1));
-        let error = read(&folder).unwrap_err();
+        let error = read(&folder).err().unwrap();
         format!("{error:#}")
     };
     for (name, from, to, shown) in [
@@ -187,7 +185,8 @@ fn the_buffer_is_that_of_the_simulator_whose_form_the_topology_has() {
     append("config.txt", "BUFFER_SIZE 12\nPAUSE_TIME 7.5\nUSE_DYNAMIC_PFC_THRESHOLD 0\nERROR_RATE_PER_LINK 0.0000\n");
     let topology = "5 2 4\n3 4\n0 3 100Gbps 1us 0\n1 3 100Gbps 1us 0\n2 4 25Gbps 1us 0\n3 4 400Gbps 1us 0\n";
     write(&folder, "topology.txt", topology);
-    let Config { buffer, effects, warnings, .. } = read(&folder).unwrap();
+    let Input { buffer, effects, warnings, .. } = read(&folder).unwrap();
+    let buffer = buffer.unwrap();
     let Buffer { pool, headroom_apart, lossless, pause, limits, links } = buffer;
     assert_eq!((pool, headroom_apart, lossless, pause.get()), (12 << 20, false, 8, 7_500));
     assert_eq!((limits.reserve, limits.resume_offset, limits.resume_below), (4_096, 3_072, 1));
@@ -198,7 +197,8 @@ fn the_buffer_is_that_of_the_simulator_whose_form_the_topology_has() {
     assert!(warnings.iter().any(|warning| warning.contains("USE_DYNAMIC_PFC_THRESHOLD 0")), "{warnings:?}");
 
     write(&folder, "topology.txt", &topology.replacen("5 2 4", "5 2 2 4", 1));
-    let Config { buffer: Buffer { headroom_apart, limits, links, .. }, effects, .. } = read(&folder).unwrap();
+    let Input { buffer, effects, .. } = read(&folder).unwrap();
+    let Buffer { headroom_apart, limits, links, .. } = buffer.unwrap();
     assert_eq!((headroom_apart, limits.reserve, limits.resume_offset, limits.resume_below), (true, 0, 2_496, 1_248));
     assert!(links.is_empty() && effects.headroom_until_empty);
 }
@@ -249,7 +249,7 @@ fn queue_lengths_are_counted_at_each_sample() {
         &(config + "QLEN_MON_FILE q.txt\nQLEN_MON_START 1999999900\nQLEN_MON_END 3000000000\n"),
     );
     let config = read(&folder).unwrap();
-    assert_eq!(config.outputs(), ["fct.txt", "pfc.txt", "q.txt"].map(Path::new));
+    assert_eq!(config.outputs, ["fct.txt", "pfc.txt", "q.txt"]);
     let totals = run(&config, 1);
     let text = ns3::write_qlen(&totals.queue_lengths);
     let mut lines = text.lines();
@@ -307,7 +307,7 @@ fn hpcc_and_timely_complete_when_the_peer_does() {
         ("leafspine64s/hpcc", 4_765_928, 0.95),
     ] {
         let folder = folder.join(name);
-        let config = ns3::read(&folder.join("config.txt")).unwrap();
+        let config = ns3::read(&folder.join("config.txt"), None).unwrap();
         let totals = run(&config, 1);
         assert_eq!(totals.packet_hops, hops, "{name}");
         let ours = completions(&ns3::write_fct(&config, &totals.completions));
@@ -342,7 +342,7 @@ fn dcqcn_completes_about_when_the_peer_does() {
     for (name, hops) in [("incast8/dcqcn", 32_000), ("incast8/dcqcn_paper", 32_000), ("leafspine64s/dcqcn", 4_765_928)]
     {
         let folder = folder.join(name);
-        let config = ns3::read(&folder.join("config.txt")).unwrap();
+        let config = ns3::read(&folder.join("config.txt"), None).unwrap();
         let runs: Vec<[f64; 3]> = (1..6)
             .map(|seed| {
                 let totals = run(&config, seed);

@@ -1,11 +1,11 @@
-//! `hil sim`: simulates a network from a configuration of HPCC's ns-3.
+//! `hil sim`: simulates a network from a scenario, or from a configuration of HPCC's ns-3.
 
 use super::Format;
 use anyhow::{Context, Result, ensure};
-use hil_algorithms::algorithm;
 use hil_capture::NewFile;
 use hil_sim::fabric::{Examples, Network, Scenario, Totals};
-use hil_sim::ns3::{self, Config};
+use hil_sim::input::Input;
+use hil_sim::ns3;
 use hil_sim::summary::{Cost, Summary};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
@@ -15,15 +15,15 @@ use std::path::{Path, PathBuf};
 /// Arguments of `hil sim`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The configuration: `config.txt` of HPCC's ns-3 or of a fork. Paths in it are relative to its folder.
+    /// A scenario (`*.toml`), or `config.txt` of HPCC's ns-3 or of a fork. Paths in it are relative to its folder.
     config: PathBuf,
-    /// The folder for the files that the configuration names for completions, PFC frames and the lengths of queues (`fct.txt`,
-    /// `pfc.txt`, `qlen.txt`). Without it none is written.
+    /// The folder for the files of completions, PFC frames and, if queues are monitored, their lengths: `fct.txt`, `pfc.txt` and
+    /// `qlen.txt`, or as the configuration names them. Without it none is written.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Chooses marks and first sequence numbers.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    /// Chooses marks, first sequence numbers, and what workloads draw; by default the scenario's, or 1.
+    #[arg(long)]
+    seed: Option<u64>,
     /// Adds events to the event queue in an order that this seed chooses. The results are the same.
     #[arg(long, value_name = "SEED")]
     shuffle: Option<u64>,
@@ -38,8 +38,8 @@ pub(crate) struct Args {
 /// Runs a configuration, writes its files, and prints the summary.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let begun = cpu_seconds();
-    let config = ns3::read(&args.config)?;
-    let inputs = config.files();
+    let input = ns3::read(&args.config, args.seed)?;
+    let inputs: Vec<&Path> = input.files.iter().map(PathBuf::as_path).collect();
     if let Some(folder) = &args.output {
         fs::create_dir_all(folder).with_context(|| format!("--output {}", folder.display()))?;
         // There that simulator has written its own results, by the same names.
@@ -48,26 +48,26 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             fs::canonicalize(folder)? != fs::canonicalize(own)?,
             "--output {}: is the folder of the configuration, whose {} may be another simulator's: give another folder",
             folder.display(),
-            config.outputs()[0].display()
+            input.outputs[0]
         );
     }
-    let files = args.output.iter().flat_map(|folder| config.outputs().into_iter().map(|name| folder.join(name)));
+    let files = args.output.iter().flat_map(|folder| input.outputs.iter().map(|name| folder.join(name)));
     let files = files.map(|path| NewFile::create(&path, &inputs)).collect::<Result<Vec<_>, _>>()?;
-    let (totals, cost) = simulate(args, &config, args.shuffle, begun)?;
+    let (totals, cost) = simulate(args, &input, args.shuffle, begun)?;
     if args.twice {
-        let (again, _) = simulate(args, &config, args.shuffle.map(|seed| seed + 1), cpu_seconds())?;
+        let (again, _) = simulate(args, &input, args.shuffle.map(|seed| seed + 1), cpu_seconds())?;
         ensure!(again == totals, "a second run differs from the first: a fault of the simulation");
     }
     let texts = [
-        ns3::write_fct(&config, &totals.completions),
-        ns3::write_pfc(&config, &totals.pfc),
+        ns3::write_fct(&input, &totals.completions),
+        ns3::write_pfc(&input, &totals.pfc),
         ns3::write_qlen(&totals.queue_lengths),
     ];
     for (mut file, text) in files.into_iter().zip(texts) {
         file.write_all(text.as_bytes())?;
         file.finish()?;
     }
-    let summary = Summary::of(&config, &totals, args.seed, &cost);
+    let summary = Summary::of(&input, &totals, &cost)?;
     let mut output = stdout().lock();
     match args.format {
         Format::Text => writeln!(output, "{summary}"),
@@ -79,10 +79,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Events between two updates of the progress line.
 const EVENTS: u64 = 1 << 18;
 
-fn simulate(args: &Args, config: &Config, shuffle: Option<u64>, begun: f64) -> Result<(Totals, Cost)> {
-    let algorithm = algorithm(config.algorithm)?;
-    let settings = config.resolved_settings(&*algorithm)?;
-    let mut scenario = Scenario { seed: args.seed, shuffle, ..config.scenario(&*algorithm, &settings) };
+fn simulate(args: &Args, input: &Input, shuffle: Option<u64>, begun: f64) -> Result<(Totals, Cost)> {
+    let mut scenario = Scenario { shuffle, ..input.scenario() };
     scenario.queue_monitor = scenario.queue_monitor.filter(|_| args.output.is_some());
     let examples = Examples::new(&scenario)?;
     let mut network = Network::new(&scenario, &examples)?;

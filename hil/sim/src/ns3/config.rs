@@ -1,50 +1,17 @@
 //! `config.txt`: a list of keys with values.
 
-use super::flow::FlowLine;
 use super::{flow, topology, units};
 use crate::fabric::{
-    Buffer, Effects, FlowSpec, Headroom, Kind, Limits, LineHeaders, QueueMonitor, Scenario, Threshold, Topology,
-    Transport,
+    Buffer, Effects, Headroom, Kind, Limits, LineHeaders, QueueMonitor, Threshold, Topology, Transport,
 };
+use crate::input::{Input, paths};
 use crate::source::{EMPTY_HASH, Source, Word, Words};
 use crate::{Picos, marking::Stages};
 use anyhow::{Context, Result, bail};
 use cc_core::{IntLayout, Nanos};
-use hil_algorithms::Algorithm;
+use hil_algorithms::algorithm;
 use hil_algorithms::settings::{Request, ResolvedSettings};
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-
-/// A configuration, with the topology and the flows that it names.
-#[derive(Debug)]
-pub struct Config {
-    keys: Keys,
-    read: [PathBuf; 3],
-    /// Nodes and links.
-    pub topology: Topology,
-    /// The flows.
-    pub flows: Vec<FlowSpec>,
-    /// What `fct.txt` says of each flow.
-    pub(super) lines: Vec<FlowLine>,
-    /// The algorithm's name in this library.
-    pub algorithm: &'static str,
-    /// The preset of its settings.
-    preset: &'static str,
-    /// The settings that differ from the preset, as `name=value`.
-    settings: Vec<String>,
-    /// What that simulator does otherwise.
-    pub effects: Effects,
-    /// The packet buffer of its switches.
-    pub buffer: Buffer,
-    /// A hash of this file, the topology and the flows.
-    pub inputs: u64,
-    /// What the user should know: a line for each key that is unknown, or has no effect here.
-    pub warnings: Vec<String>,
-    /// The longest base round-trip time of two hosts.
-    base_rtt: Nanos,
-    /// The path of each flow.
-    paths: Vec<Route>,
-}
 
 /// The values of the keys that are used.
 #[derive(Clone, Debug)]
@@ -170,11 +137,11 @@ const WITHOUT_EFFECT: [(&str, usize); 18] = [
     ("DATA_RATE", 1),
 ];
 
-/// Reads a configuration and the files that it names, by paths relative to its own folder.
+/// Reads a configuration and the files that it names, by paths relative to its own folder. The seed is 1 if there is none.
 ///
 /// # Errors
 /// A file that cannot be read, a value that is not what its key expects (with file, line and place), and what cannot be simulated.
-pub fn read(path: &Path) -> Result<Config> {
+pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     let source = Source::read(path)?;
     let (mut keys, mut warnings) = (Keys::absent(), Vec::new());
     let mut words = source.words();
@@ -249,14 +216,14 @@ pub fn read(path: &Path) -> Result<Config> {
     let (mut topology, is_fork) = topology::read(&topology_source)?;
     topology.links.iter_mut().filter(|link| link.loss == 0).for_each(|link| link.loss = keys.loss);
     let flow_source = Source::read(&flow_file)?;
-    let (flows, lines) = flow::read(&flow_source)?;
+    let flows = flow::read(&flow_source)?;
     let hosts = |node: u32| topology.nodes.get(node as usize) == Some(&Kind::Host);
     for (number, spec) in flows.iter().enumerate() {
         if !hosts(spec.source) || !hosts(spec.destination) || spec.source == spec.destination {
             bail!("{}: flow {number}: expected two different hosts", flow_file.display());
         }
     }
-    let (algorithm, preset, data_header, ack, settings) = match keys.cc_mode {
+    let (name, preset, data_header, ack, sets) = match keys.cc_mode {
         1 => ("dcqcn", "hpcc_sim", 48, 60, dcqcn(&keys)),
         3 => ("hpcc", "hpcc_sim", 90, 88, hpcc(&keys)),
         7 => ("timely", "paper", 56, 60, timely(&keys)),
@@ -279,27 +246,41 @@ pub fn read(path: &Path) -> Result<Config> {
         pauses_until_resumed: true,
         headroom_until_empty: is_fork,
     };
-    let buffer = buffer(&keys, &topology, is_fork);
-    let inputs = [&source, &topology_source, &flow_source].iter().fold(EMPTY_HASH, |hash, source| source.hash(hash));
-    let (longest, paths) = paths(&topology, &flows, keys.payload)?;
-    let base_rtt = longest.context("no two hosts are connected")?;
-    let base_rtt = Nanos::new(u32::try_from(base_rtt).context("the links are too long")?);
-    let read = [path.to_owned(), topology_file, flow_file];
-    Ok(Config {
-        keys,
-        read,
+    let algorithm = algorithm(name)?;
+    let request = Request { preset: Some(preset.into()), sets, ..Request::default() };
+    let settings = ResolvedSettings::by(&*algorithm, &request)?;
+    let (base_rtt, paths) = paths(&topology, &flows, keys.payload)?;
+    let output = |file: &str, default: &str| {
+        Path::new(file).file_name().map_or(default.into(), |name| name.to_string_lossy().into_owned())
+    };
+    Ok(Input {
+        hash: [&source, &topology_source, &flow_source].iter().fold(EMPTY_HASH, |hash, source| source.hash(hash)),
+        files: vec![path.to_owned(), topology_file, flow_file],
+        outputs: [
+            (Some(&keys.fct_file), "fct.txt"),
+            (Some(&keys.pfc_file), "pfc.txt"),
+            (keys.qlen_file.as_ref(), "qlen.txt"),
+        ]
+        .into_iter()
+        .filter_map(|(file, default)| Some(output(file?, default)))
+        .collect(),
+        buffer: Some(buffer(&keys, &topology, is_fork)),
+        queue_monitor: keys.qlen_file.is_some().then_some(keys.qlen),
+        transport: Transport::default(),
         topology,
         flows,
-        lines,
         algorithm,
-        preset,
         settings,
-        effects,
-        buffer,
-        inputs,
-        warnings,
+        int_layout: IntLayout::Compact,
+        payload: keys.payload,
         base_rtt,
+        end: keys.stop_time,
+        seed: seed.unwrap_or(1),
+        effects,
+        warnings,
         paths,
+        overhead: 48,
+        stages: Box::new(move |speed| keys.stages(speed)),
     })
 }
 
@@ -366,63 +347,18 @@ fn timely(keys: &Keys) -> Vec<String> {
     ]
 }
 
-impl Config {
-    /// The settings of the algorithm's two machines.
-    ///
-    /// # Errors
-    /// A value is out of the range of its setting.
-    pub fn resolved_settings(&self, algorithm: &dyn Algorithm) -> Result<ResolvedSettings> {
-        let request = Request { preset: Some(self.preset.into()), sets: self.settings.clone(), ..Request::default() };
-        ResolvedSettings::by(algorithm, &request)
-    }
-
-    /// The scenario, with its algorithm and the settings, for seed 1.
-    pub fn scenario<'a>(&'a self, algorithm: &'a dyn Algorithm, settings: &'a ResolvedSettings) -> Scenario<'a> {
-        Scenario {
-            topology: &self.topology,
-            flows: &self.flows,
-            algorithm,
-            settings: [&settings.rp, &settings.np],
-            stages: Box::new(|_, speed| self.stages(speed)),
-            buffer: Some(self.buffer.clone()),
-            queue_monitor: self.keys.qlen_file.is_some().then_some(self.keys.qlen),
-            int_layout: IntLayout::Compact,
-            payload: self.keys.payload,
-            transport: Transport::default(),
-            records: None,
-            pauses: None,
-            base_rtt: self.base_rtt,
-            end: self.keys.stop_time,
-            seed: 1,
-            shuffle: None,
-            effects: self.effects,
-        }
-    }
-
-    /// The files that were read.
-    pub fn files(&self) -> [&Path; 3] {
-        [&self.read[0], &self.read[1], &self.read[2]].map(PathBuf::as_path)
-    }
-
-    /// The file names of completions, of PFC frames and, if queues are monitored, of their lengths, without their folders.
-    pub fn outputs(&self) -> Vec<&Path> {
-        let Keys { fct_file, pfc_file, qlen_file, .. } = &self.keys;
-        let names = [(Some(fct_file), "fct.txt"), (Some(pfc_file), "pfc.txt"), (qlen_file.as_ref(), "qlen.txt")];
-        let named = names.into_iter().filter_map(|(file, default)| file.map(|file| (file, default)));
-        named.map(|(file, default)| Path::new(file).file_name().map_or(Path::new(default), Path::new)).collect()
-    }
-
+impl Keys {
     /// The stages of a port that leads to a link of this speed.
     ///
     /// # Errors
     /// The maps of thresholds do not have the speed.
     fn stages(&self, bits_per_second: u64) -> Result<Stages> {
-        let Keys { kmin, kmax, pmax, .. } = &self.keys;
+        let Self { kmin, kmax, pmax, .. } = self;
         let mut stages = Stages::new();
-        if self.keys.cc_mode == 3 {
-            stages.push(("int", vec![1, self.keys.int_multi]));
+        if self.cc_mode == 3 {
+            stages.push(("int", vec![1, self.int_multi]));
         }
-        if self.keys.enable_qcn {
+        if self.enable_qcn {
             let find = |map: &[(u64, f64)], name: &str| {
                 let found = map.iter().find(|&&(rate, _)| rate == bits_per_second).map(|&(_, value)| value);
                 found.with_context(|| format!("{name} has no value for a link of {bits_per_second} bit/s"))
@@ -432,75 +368,4 @@ impl Config {
         }
         Ok(stages)
     }
-
-    /// The time of completion of a flow in an empty network, in nanoseconds, as that simulator defines it.
-    pub fn ideal(&self, flow: usize) -> u64 {
-        let Route { rtt, rate } = self.paths[flow];
-        let bytes = self.flows[flow].bytes;
-        let headers = 48;
-        let packets = bytes.div_ceil(self.keys.payload.into());
-        rtt + ((bytes + packets * headers) as u128 * 8_000_000_000 / u128::from(rate)) as u64
-    }
-}
-
-/// A path through the network.
-#[derive(Clone, Copy, Debug)]
-struct Route {
-    /// Twice its propagation delays and a packet's serialisation at each link, in nanoseconds.
-    rtt: u64,
-    /// The rate of its slowest link in bits per second.
-    rate: u64,
-}
-
-/// The longest round-trip time of two hosts, if two are connected, and the path of each flow.
-fn paths(topology: &Topology, flows: &[FlowSpec], payload: u32) -> Result<(Option<u64>, Vec<Route>)> {
-    let neighbours = neighbours(topology);
-    let mut flows_from = vec![Vec::new(); topology.nodes.len()];
-    for (number, flow) in flows.iter().enumerate() {
-        flows_from[flow.source as usize].push(number);
-    }
-    let (mut longest, mut paths) = (None, vec![Route { rtt: 0, rate: 0 }; flows.len()]);
-    for host in topology.hosts() {
-        let reached = reach(topology, &neighbours, host, payload);
-        let others = topology.hosts().filter(|&other| other != host);
-        longest = longest.max(others.filter_map(|other| reached[other as usize]).map(|route| route.rtt).max());
-        for &number in &flows_from[host as usize] {
-            let path = reached[flows[number].destination as usize];
-            paths[number] = path.context("a flow between hosts that are not connected")?;
-        }
-    }
-    Ok((longest, paths))
-}
-
-fn neighbours(topology: &Topology) -> Vec<Vec<usize>> {
-    let mut neighbours = vec![Vec::new(); topology.nodes.len()];
-    for (number, link) in topology.links.iter().enumerate() {
-        link.ends.iter().for_each(|&end| neighbours[end as usize].push(number));
-    }
-    neighbours
-}
-
-/// The first shortest path that is found from a host to each node.
-fn reach(topology: &Topology, neighbours: &[Vec<usize>], from: u32, payload: u32) -> Vec<Option<Route>> {
-    let mut reached = vec![None; topology.nodes.len()];
-    reached[from as usize] = Some(Route { rtt: 0, rate: u64::MAX });
-    let mut next = VecDeque::from([from]);
-    while let Some(node) = next.pop_front() {
-        if node != from && topology.nodes[node as usize] == Kind::Host {
-            continue;
-        }
-        for &number in &neighbours[node as usize] {
-            let link = topology.links[number];
-            let other = if link.ends[0] == node { link.ends[1] } else { link.ends[0] };
-            if reached[other as usize].is_none()
-                && let Some(Route { rtt, rate }) = reached[node as usize]
-            {
-                let serialisation = u64::from(payload) * 8_000_000_000 / link.bits_per_second;
-                let rtt = rtt + 2 * (link.delay / 1_000) + serialisation;
-                reached[other as usize] = Some(Route { rtt, rate: rate.min(link.bits_per_second) });
-                next.push_back(other);
-            }
-        }
-    }
-    reached
 }

@@ -1,36 +1,33 @@
 //! `fct.txt`: a line for each completed flow, in the order of completion; `pfc.txt`: a line for each PFC frame that arrived;
 //! `qlen.txt`: how often each length of the queues of each switch port was seen.
 
-use super::config::Config;
 use super::flow::address;
 use crate::Picos;
 use crate::fabric::{Completion, Kind, PfcRecord, QueueLengths};
+use crate::input::Input;
 use std::fmt::Write;
 
 /// The lines of the completed flows: addresses of both ends, ports, bytes, start, time to completion and its ideal, in
 /// nanoseconds.
-pub fn write_fct(config: &Config, completions: &[Completion]) -> String {
+pub fn write_fct(input: &Input, completions: &[Completion]) -> String {
     let mut text = String::new();
     for &Completion { flow, time } in completions {
-        let (spec, line) = (&config.flows[flow as usize], &config.lines[flow as usize]);
+        let spec = &input.flows[flow as usize];
         let (from, to) = (address(spec.source), address(spec.destination));
-        let (start, fct) = (spec.start / 1_000, time / 1_000);
-        let ideal = config.ideal(flow as usize);
-        writeln!(
-            text,
-            "{from:08x} {to:08x} {} {} {} {start} {fct} {ideal}",
-            line.source_port, line.destination_port, spec.bytes
-        )
-        .expect("a string takes everything");
+        let (source_port, destination_port) = (spec.tuple.ports & 0xffff, spec.tuple.ports >> 16);
+        let (bytes, start, fct) = (spec.bytes, spec.start / 1_000, time / 1_000);
+        let ideal = input.ideal(flow as usize);
+        writeln!(text, "{from:08x} {to:08x} {source_port} {destination_port} {bytes} {start} {fct} {ideal}")
+            .expect("a string takes everything");
     }
     text
 }
 
 /// The lines of PFC frames: time in nanoseconds, node, whether that is a switch, port, and whether the frame pauses.
-pub fn write_pfc(config: &Config, records: &[PfcRecord]) -> String {
+pub fn write_pfc(input: &Input, records: &[PfcRecord]) -> String {
     let mut text = String::new();
     for &PfcRecord { at, node, port, pauses } in records {
-        let is_switch = config.topology.nodes[node as usize] == Kind::Switch;
+        let is_switch = input.topology.nodes[node as usize] == Kind::Switch;
         let (is_switch, pauses) = (u8::from(is_switch), u8::from(pauses));
         writeln!(text, "{} {node} {is_switch} {port} {pauses}", at / 1_000).expect("a string takes everything");
     }

@@ -3,9 +3,9 @@
 
 mod config;
 mod fct;
-mod flow;
-mod topology;
+pub(crate) mod flow;
+pub(crate) mod topology;
 mod units;
 
-pub use config::{Config, read};
+pub use config::read;
 pub use fct::{write_fct, write_pfc, write_qlen};

@@ -10,7 +10,7 @@ use anyhow::Result;
 const MOST_NODES: u32 = 1 << 16;
 
 /// The topology of a file, and whether its first line has the fourth count, by which the fork ns3-datacenter is known.
-pub(super) fn read(source: &Source) -> Result<(Topology, bool)> {
+pub(crate) fn read(source: &Source) -> Result<(Topology, bool)> {
     let mut words = source.words();
     let nodes: u32 = words
         .read("the number of nodes, at most 65536", |text| text.parse().ok().filter(|&nodes| nodes <= MOST_NODES))?;

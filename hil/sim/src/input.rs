@@ -1,0 +1,201 @@
+//! What a file describes that `hil sim` simulates: a configuration of HPCC's ns-3, or a scenario in TOML.
+
+use crate::Picos;
+use crate::fabric::{Buffer, Effects, FlowSpec, Kind, Link, QueueMonitor, Scenario, Topology, Transport};
+use crate::marking::Stages;
+use anyhow::{Context, Result};
+use cc_core::{IntLayout, Nanos};
+use hil_algorithms::Algorithm;
+use hil_algorithms::settings::ResolvedSettings;
+use std::collections::{BTreeSet, VecDeque};
+use std::path::PathBuf;
+
+/// The stages of a port by the speed of its link, in bits per second.
+pub(crate) type StagesBySpeed = Box<dyn Fn(u64) -> Result<Stages>>;
+
+/// A simulation as files describe it, with everything that they name.
+pub struct Input {
+    /// The files that were read: first the one that names the others.
+    pub files: Vec<PathBuf>,
+    /// A hash (FNV-1a, 64 bits) of all of them.
+    pub hash: u64,
+    /// The names of the files for completions, for PFC frames and, if queues are monitored, for their lengths, without their
+    /// folders.
+    pub outputs: Vec<String>,
+    /// Nodes and links.
+    pub topology: Topology,
+    /// The flows, in the order in which they begin.
+    pub flows: Vec<FlowSpec>,
+    /// What hosts run.
+    pub algorithm: Box<dyn Algorithm>,
+    /// Its settings.
+    pub settings: ResolvedSettings,
+    pub(crate) stages: StagesBySpeed,
+    /// The packet buffer of each switch.
+    pub buffer: Option<Buffer>,
+    /// When the lengths of queues are looked at.
+    pub queue_monitor: Option<QueueMonitor>,
+    /// How hosts send and acknowledge.
+    pub transport: Transport,
+    pub(crate) int_layout: IntLayout,
+    /// Bytes of payload of a data packet.
+    pub payload: u32,
+    /// The round-trip time that all NICs are configured with.
+    pub base_rtt: Nanos,
+    /// When it ends, even if flows are left.
+    pub end: Picos,
+    /// Chooses marks, first sequence numbers, and what workloads draw.
+    pub seed: u64,
+    /// Where it follows another simulator.
+    pub effects: Effects,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+    /// The path of each flow.
+    pub(crate) paths: Vec<FlowPath>,
+    /// Bytes on the line of a data packet in addition to its payload, in the ideal time of a flow.
+    pub(crate) overhead: u64,
+}
+
+impl Input {
+    /// What to simulate.
+    pub fn scenario(&self) -> Scenario<'_> {
+        Scenario {
+            topology: &self.topology,
+            flows: &self.flows,
+            algorithm: &*self.algorithm,
+            settings: [&self.settings.rp, &self.settings.np],
+            stages: Box::new(|_, speed| (self.stages)(speed)),
+            buffer: self.buffer.clone(),
+            queue_monitor: self.queue_monitor,
+            transport: self.transport,
+            records: None,
+            pauses: None,
+            int_layout: self.int_layout,
+            payload: self.payload,
+            base_rtt: self.base_rtt,
+            end: self.end,
+            seed: self.seed,
+            shuffle: None,
+            effects: self.effects,
+        }
+    }
+
+    /// The time of completion of a flow in an empty network, in nanoseconds, as the ns-3 simulator of HPCC's authors defines it:
+    /// the base round-trip time of its path, and the time of all its bytes, headers included, at the slowest link.
+    pub fn ideal(&self, flow: usize) -> u64 {
+        let FlowPath { rtt, bits_per_second } = self.paths[flow];
+        let bytes = self.flows[flow].bytes;
+        let packets = bytes.div_ceil(self.payload.into());
+        let on_line = u128::from(bytes) + u128::from(packets) * u128::from(self.overhead);
+        rtt + (on_line * 8_000_000_000 / u128::from(bits_per_second)) as u64
+    }
+
+    /// The stages of switch ports for each speed of their links, in bits per second, in ascending order.
+    ///
+    /// # Errors
+    /// A speed has no stages.
+    pub fn stages(&self) -> Result<Vec<(u64, Stages)>> {
+        let speeds = switch_speeds(&self.topology);
+        speeds.into_iter().map(|speed| Ok((speed, (self.stages)(speed)?))).collect()
+    }
+}
+
+/// The speeds of the links at switches, in bits per second.
+pub(crate) fn switch_speeds(topology: &Topology) -> BTreeSet<u64> {
+    let is_switch = |end: &u32| topology.nodes.get(*end as usize) == Some(&Kind::Switch);
+    let links = topology.links.iter().filter(|link| link.ends.iter().any(is_switch));
+    links.map(|link| link.bits_per_second).collect()
+}
+
+/// A path through the network.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowPath {
+    /// Its base round-trip time in nanoseconds: twice its propagation delays, and the serialisation of one payload at each link.
+    pub(crate) rtt: u64,
+    /// The rate of its slowest link.
+    pub(crate) bits_per_second: u64,
+}
+
+impl FlowPath {
+    /// No link.
+    const EMPTY: Self = Self { rtt: 0, bits_per_second: u64::MAX };
+
+    /// The path with one more link.
+    fn and(self, link: &Link, payload: u32) -> Self {
+        let serialisation = u64::from(payload) * 8_000_000_000 / link.bits_per_second;
+        Self {
+            rtt: self.rtt + 2 * (link.delay / 1_000) + serialisation,
+            bits_per_second: self.bits_per_second.min(link.bits_per_second),
+        }
+    }
+}
+
+/// The longest base round-trip time of two hosts, and the path of each flow: the first of the shortest that is found.
+///
+/// All hosts at a node share the search from this node.
+///
+/// # Errors
+/// No two hosts are connected, or the hosts of a flow are not, or the longest round-trip time is beyond 32 bits.
+pub(crate) fn paths(topology: &Topology, flows: &[FlowSpec], payload: u32) -> Result<(Nanos, Vec<FlowPath>)> {
+    let mut links_of = vec![Vec::new(); topology.nodes.len()];
+    for link in &topology.links {
+        link.ends.iter().for_each(|&end| links_of[end as usize].push(link));
+    }
+    let mut flows_from = vec![Vec::new(); topology.nodes.len()];
+    for (number, flow) in flows.iter().enumerate() {
+        flows_from[flow.source as usize].push(number);
+    }
+    let mut hosts_at = vec![Vec::new(); topology.nodes.len()];
+    for host in topology.hosts() {
+        if let Some(link) = links_of[host as usize].first() {
+            hosts_at[other_end(link, host) as usize].push((host, *link));
+        }
+    }
+    let (mut longest, mut paths) = (None, vec![FlowPath::EMPTY; flows.len()]);
+    for (node, hosts) in (0u32..).zip(&hosts_at).filter(|(_, hosts)| !hosts.is_empty()) {
+        let reached = reach(topology, &links_of, node, payload);
+        let mut seen: Vec<(u64, Picos)> = Vec::new();
+        for &(host, link) in hosts {
+            let to = |other: u32| {
+                let path = reached[other as usize].filter(|_| other != host)?;
+                Some(path.and(link, payload))
+            };
+            // Hosts with equal links at one node are equally far from all others.
+            if !seen.contains(&(link.bits_per_second, link.delay)) {
+                seen.push((link.bits_per_second, link.delay));
+                longest = longest.max(topology.hosts().filter_map(to).map(|path| path.rtt).max());
+            }
+            for &number in &flows_from[host as usize] {
+                let FlowSpec { destination, .. } = flows[number];
+                paths[number] = to(destination)
+                    .with_context(|| format!("hosts {host} and {destination} of flow {number} are not connected"))?;
+            }
+        }
+    }
+    let longest = longest.context("no two hosts are connected")?;
+    Ok((Nanos::new(u32::try_from(longest).context("the links are too long")?), paths))
+}
+
+fn other_end(link: &Link, node: u32) -> u32 {
+    if link.ends[0] == node { link.ends[1] } else { link.ends[0] }
+}
+
+/// The first shortest path that is found from a node to each other.
+fn reach(topology: &Topology, links_of: &[Vec<&Link>], from: u32, payload: u32) -> Vec<Option<FlowPath>> {
+    let mut reached = vec![None; topology.nodes.len()];
+    reached[from as usize] = Some(FlowPath::EMPTY);
+    let mut next = VecDeque::from([from]);
+    while let Some(node) = next.pop_front() {
+        if node != from && topology.nodes[node as usize] == Kind::Host {
+            continue;
+        }
+        for link in &links_of[node as usize] {
+            let other = other_end(link, node);
+            if reached[other as usize].is_none() {
+                reached[other as usize] = reached[node as usize].map(|path: FlowPath| path.and(link, payload));
+                next.push_back(other);
+            }
+        }
+    }
+    reached
+}
