@@ -95,15 +95,14 @@ impl Input {
     /// # Errors
     /// A speed has no stages.
     pub fn stages(&self) -> Result<Vec<(u64, Stages)>> {
-        let speeds = switch_speeds(&self.topology);
-        speeds.into_iter().map(|speed| Ok((speed, (self.stages)(speed)?))).collect()
+        speeds(&self.topology, Kind::Switch).into_iter().map(|speed| Ok((speed, (self.stages)(speed)?))).collect()
     }
 }
 
-/// The speeds of the links at switches, in bits per second.
-pub(crate) fn switch_speeds(topology: &Topology) -> BTreeSet<u64> {
-    let is_switch = |end: &u32| topology.nodes.get(*end as usize) == Some(&Kind::Switch);
-    let links = topology.links.iter().filter(|link| link.ends.iter().any(is_switch));
+/// The speeds of the links at nodes of a kind, in bits per second.
+pub(crate) fn speeds(topology: &Topology, kind: Kind) -> BTreeSet<u64> {
+    let is_of_kind = |end: &u32| topology.nodes.get(*end as usize) == Some(&kind);
+    let links = topology.links.iter().filter(|link| link.ends.iter().any(is_of_kind));
     links.map(|link| link.bits_per_second).collect()
 }
 

@@ -6,18 +6,37 @@
 #![forbid(unsafe_code)]
 
 pub mod fabric;
+mod htsim;
 pub mod incast;
 pub mod input;
 pub mod marking;
 pub mod named;
 pub mod ns3;
 mod packet;
+mod scenario;
 mod slab;
 mod source;
 pub mod summary;
 pub mod topologies;
+pub mod workload;
 
+use anyhow::Result;
 use cc_core::Instant;
+use std::path::Path;
+
+/// Reads a scenario if the file's extension is `toml`, otherwise a configuration of HPCC's ns-3, and the files that it names, by
+/// paths relative to its own folder. A seed replaces that of a scenario.
+///
+/// # Errors
+/// A file that cannot be read, a value that is not what its key expects (with file, line and place), and what cannot be simulated.
+pub fn read(path: &Path, seed: Option<u64>) -> Result<input::Input> {
+    if is_scenario(path) { scenario::read(path, seed) } else { ns3::read(path, seed) }
+}
+
+/// Whether a file is a scenario, by its extension.
+pub fn is_scenario(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
+}
 
 /// Picoseconds since the start of the run; 213 days fit.
 pub type Picos = u64;

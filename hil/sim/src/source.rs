@@ -25,6 +25,12 @@ impl Source {
         Ok(Self { path: path.to_owned(), text })
     }
 
+    /// A text that was not read from a file of this name.
+    #[cfg(test)]
+    pub(crate) fn of(path: &str, text: &str) -> Self {
+        Self { path: path.into(), text: text.to_owned() }
+    }
+
     /// The hash (FNV-1a, 64 bits) of files whose hash so far is `hash`, and of this one.
     pub(crate) fn hash(&self, hash: u64) -> u64 {
         self.text.bytes().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
@@ -32,7 +38,17 @@ impl Source {
 
     /// The words of the file.
     pub(crate) fn words(&self) -> Words<'_> {
-        Words { source: self, at: 0 }
+        Words { source: self, at: 0, comments: false }
+    }
+
+    /// The words of the file without those from a `#` to the end of its line.
+    pub(crate) fn words_without_comments(&self) -> Words<'_> {
+        Words { source: self, at: 0, comments: true }
+    }
+
+    /// The text.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     /// How many words its first line has.
@@ -57,7 +73,8 @@ impl Source {
         let line = self.text[line_start..].lines().next().unwrap_or("");
         let number = self.text[..start].matches('\n').count() + 1;
         let column = self.text[line_start..start].chars().count();
-        let width = self.text[start..at.end.clamp(start, self.text.len())].chars().count().max(1);
+        let end = at.end.clamp(start, (line_start + line.len()).max(start));
+        let width = self.text[start..end].chars().count().max(1);
         let margin = number.to_string().len();
         format!(
             "{message}\n{:margin$}--> {}:{number}:{}\n{:margin$} |\n{number} | {line}\n{:margin$} | {:column$}{}",
@@ -84,15 +101,23 @@ pub(crate) struct Word<'a> {
 pub(crate) struct Words<'a> {
     source: &'a Source,
     at: usize,
+    /// A `#` begins a comment.
+    comments: bool,
 }
 
 impl<'a> Iterator for Words<'a> {
     type Item = Word<'a>;
 
     fn next(&mut self) -> Option<Word<'a>> {
-        let rest = &self.source.text[self.at..];
-        let start = self.at + rest.find(|letter: char| !letter.is_whitespace())?;
-        let rest = &self.source.text[start..];
+        let (start, rest) = loop {
+            let rest = &self.source.text[self.at..];
+            let start = self.at + rest.find(|letter: char| !letter.is_whitespace())?;
+            let rest = &self.source.text[start..];
+            if !self.comments || !rest.starts_with('#') {
+                break (start, rest);
+            }
+            self.at = start + rest.find('\n').unwrap_or(rest.len());
+        };
         let end = start + rest.find(char::is_whitespace).unwrap_or(rest.len());
         self.at = end;
         Some(Word { text: &self.source.text[start..end], at: start..end })
@@ -126,7 +151,7 @@ mod tests {
 
     #[test]
     fn an_error_shows_line_and_place() {
-        let source = Source { path: "a.txt".into(), text: "one two\n  three four\n".to_owned() };
+        let source = Source::of("a.txt", "one two\n  three four\n");
         let mut words = source.words();
         let all: Vec<_> = words.by_ref().map(|word| word.text).collect();
         assert_eq!(all, ["one", "two", "three", "four"]);

@@ -38,14 +38,14 @@ pub(crate) struct Args {
 /// Runs a configuration, writes its files, and prints the summary.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let begun = cpu_seconds();
-    let input = ns3::read(&args.config, args.seed)?;
+    let input = hil_sim::read(&args.config, args.seed)?;
     let inputs: Vec<&Path> = input.files.iter().map(PathBuf::as_path).collect();
     if let Some(folder) = &args.output {
         fs::create_dir_all(folder).with_context(|| format!("--output {}", folder.display()))?;
         // There that simulator has written its own results, by the same names.
         let own = args.config.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
         ensure!(
-            fs::canonicalize(folder)? != fs::canonicalize(own)?,
+            hil_sim::is_scenario(&args.config) || fs::canonicalize(folder)? != fs::canonicalize(own)?,
             "--output {}: is the folder of the configuration, whose {} may be another simulator's: give another folder",
             folder.display(),
             input.outputs[0]

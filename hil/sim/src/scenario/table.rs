@@ -1,0 +1,175 @@
+//! Tables of a TOML file, with errors that show the place.
+
+use crate::Picos;
+use crate::source::Source;
+use anyhow::{Error, Result};
+use hil_algorithms::quantity;
+use hil_algorithms::registry::{expected, is_near};
+use std::cell::RefCell;
+use std::ops::Range;
+use std::path::PathBuf;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A value with its place.
+pub(super) type Value<'a> = Spanned<DeValue<'a>>;
+
+/// A table, and which of its keys are known: those that were asked for.
+#[derive(Debug)]
+pub(super) struct Table<'a> {
+    pub(super) source: &'a Source,
+    at: Range<usize>,
+    entries: &'a DeTable<'a>,
+    known: RefCell<Vec<&'static str>>,
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn new(source: &'a Source, at: Range<usize>, entries: &'a DeTable<'a>) -> Self {
+        Self { source, at, entries, known: RefCell::default() }
+    }
+
+    /// The table that a value is.
+    pub(super) fn of(source: &'a Source, value: &'a Value<'a>) -> Result<Self> {
+        match value.get_ref() {
+            DeValue::Table(entries) => Ok(Self::new(source, value.span(), entries)),
+            other => Err(source.error(&value.span(), &format!("expected a table, not a {}", other.type_str()))),
+        }
+    }
+
+    /// An error about the whole table, at its beginning.
+    pub(super) fn error(&self, message: &str) -> Error {
+        self.source.error(&self.at, message)
+    }
+
+    /// The text of a warning about the whole table.
+    pub(super) fn note(&self, message: &str) -> String {
+        self.source.note(&self.at, message)
+    }
+
+    /// The value of a key, if it is there.
+    pub(super) fn find(&self, key: &'static str) -> Option<&'a Value<'a>> {
+        self.known.borrow_mut().push(key);
+        self.entries.get(key)
+    }
+
+    /// A value as something, by a function that reads it; `None` if the key is not there.
+    pub(super) fn get<T>(
+        &self,
+        key: &'static str,
+        what: &str,
+        read: impl FnOnce(&DeValue<'_>) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let Some(value) = self.find(key) else { return Ok(None) };
+        let place = || {
+            let given = self.source.text().get(value.span()).unwrap_or("");
+            let given = given.lines().next().unwrap_or("");
+            self.source.error(&value.span(), &format!("`{key}`: expected {what}, not `{given}`"))
+        };
+        read(value.get_ref()).map(Some).ok_or_else(place)
+    }
+
+    /// As [`Table::get`], for a key that must be there.
+    pub(super) fn need<T>(
+        &self,
+        key: &'static str,
+        what: &str,
+        read: impl FnOnce(&DeValue<'_>) -> Option<T>,
+    ) -> Result<T> {
+        match self.get(key, what, read)? {
+            Some(value) => Ok(value),
+            None => Err(self.missing(key, what)),
+        }
+    }
+
+    /// The error for a key that is not there. A key that is near to it is the one that is meant.
+    pub(super) fn missing(&self, key: &str, what: &str) -> Error {
+        let known = self.known.borrow();
+        let is_unknown = |name: &str| !known.contains(&name);
+        match self.entries.keys().find(|name| is_unknown(name.get_ref()) && is_near(name.get_ref(), key)) {
+            Some(name) => {
+                self.source.error(&name.span(), &format!("unknown key `{}`: did you mean {key}?", name.get_ref()))
+            }
+            None => self.error(&format!("no `{key}`: expected {what}")),
+        }
+    }
+
+    /// The entries whose keys were not asked for.
+    pub(super) fn others(&self) -> impl Iterator<Item = (&'a str, Range<usize>, &'a Value<'a>)> {
+        let known = self.known.borrow().clone();
+        self.entries
+            .iter()
+            .filter(move |(name, _)| !known.contains(&name.get_ref().as_ref()))
+            .map(|(name, value)| (name.get_ref().as_ref(), name.span(), value))
+    }
+
+    /// Checks that all keys are known.
+    pub(super) fn finish(&self) -> Result<()> {
+        match self.others().next() {
+            Some((name, at, _)) => {
+                let expected = expected(name, self.known.borrow().iter().copied());
+                Err(self.source.error(&at, &format!("unknown key `{name}`: {expected}")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A word, one of a list.
+    pub(super) fn choice<'b>(&self, key: &'static str, words: &'b [&'b str]) -> Result<&'b str> {
+        let what = format!("one of {}", words.join(", "));
+        self.need(key, &what, |value| words.iter().copied().find(|word| text(value) == Some(word)))
+    }
+
+    /// A whole number from `least` to `most`.
+    pub(super) fn count(&self, key: &'static str, least: u32, most: u32) -> Result<u32> {
+        self.need(key, &format!("a whole number from {least} to {most}"), |value| count(value, least, most))
+    }
+
+    /// A file of this name beside the scenario.
+    pub(super) fn file(&self, key: &'static str) -> Result<PathBuf> {
+        let name = self.need(key, "a file name", |value| text(value).map(str::to_owned))?;
+        Ok(self.source.beside(&name))
+    }
+}
+
+/// A string.
+pub(super) fn text<'a>(value: &'a DeValue<'_>) -> Option<&'a str> {
+    match value {
+        DeValue::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// A whole number in a range.
+pub(super) fn count<T: TryFrom<u64> + PartialOrd>(value: &DeValue<'_>, least: T, most: T) -> Option<T> {
+    let DeValue::Integer(number) = value else { return None };
+    let number = u64::from_str_radix(number.as_str(), number.radix()).ok()?;
+    T::try_from(number).ok().filter(|number| (least..=most).contains(number))
+}
+
+pub(super) const RATE: &str = "a rate with its unit such as \"100Gb/s\", from 1Mb/s to 2000Gb/s";
+pub(super) const TIME: &str = "a time with its unit such as \"1.5us\", less than 10 days";
+pub(super) const SIZE: &str = "a size such as 4096 or \"2MB\", from 1 byte to 1000 TB";
+
+/// Bits per second.
+pub(super) fn rate(value: &DeValue<'_>) -> Option<u64> {
+    let rate = quantity::bits_per_second(text(value)?)?.round();
+    (1e6..=2e12).contains(&rate).then_some(rate as u64)
+}
+
+/// Picoseconds.
+pub(super) fn time(value: &DeValue<'_>) -> Option<Picos> {
+    let picos = (quantity::nanoseconds(text(value)?)? * 1e3).round();
+    (0.0..8.64e17).contains(&picos).then_some(picos as Picos)
+}
+
+/// Bytes, at least one.
+pub(super) fn size(value: &DeValue<'_>) -> Option<u64> {
+    const MOST: u64 = 1_000_000_000_000_000;
+    match text(value) {
+        Some(text) => {
+            let bytes = quantity::size_in_bytes(text)?.round();
+            (1.0..=MOST as f64).contains(&bytes).then_some(bytes as u64)
+        }
+        None => count(value, 1, MOST),
+    }
+}

@@ -1,0 +1,376 @@
+//! Scenarios in TOML: the examples of the repository, files that are wrong, and files of other simulators.
+
+use anyhow::Result;
+use hil_sim::fabric::{Examples, Network, Scenario, Totals};
+use hil_sim::input::Input;
+use hil_sim::ns3::{write_fct, write_pfc};
+use hil_sim::summary::{Cost, Summary};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+fn run(input: &Input, shuffle: Option<u64>) -> Totals {
+    let scenario = Scenario { shuffle, ..input.scenario() };
+    let examples = Examples::new(&scenario).unwrap();
+    let mut network = Network::new(&scenario, &examples).unwrap();
+    while network.advance(1 << 20).unwrap() {}
+    network.finish().unwrap()
+}
+
+fn summary(input: &Input, totals: &Totals) -> Summary {
+    let cost = Cost { cpu_seconds: 1.0, setup_cpu_seconds: 1.0, peak_rss_bytes: 0 };
+    Summary::of(input, totals, &cost).unwrap()
+}
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name)
+}
+
+/// All flows of an example complete, its files are the same again and in another order of adding events, and another seed gives
+/// other ones where something is drawn. Returns the totals.
+fn check(name: &str, flows: usize) -> (Input, Totals) {
+    let input = hil_sim::read(&example(name), None).unwrap();
+    let totals = run(&input, None);
+    assert_eq!((totals.completions.len(), input.flows.len()), (flows, flows), "{name}");
+    assert_eq!((totals.dropped, totals.in_flight), (0, totals.injected - totals.delivered), "{name}");
+    let files = |totals: &Totals| [write_fct(&input, &totals.completions), write_pfc(&input, &totals.pfc)];
+    assert_eq!(files(&totals)[0].lines().count(), flows);
+    for shuffle in [None, Some(1), Some(2)] {
+        let again = hil_sim::read(&example(name), None).unwrap();
+        let other = run(&again, shuffle);
+        assert!(other == totals && files(&other) == files(&totals), "{name}, order {shuffle:?}");
+    }
+    let summary = summary(&input, &totals);
+    assert_eq!(summary.flows.completed as usize, flows);
+    // No flow is much faster than in an empty network, where a packet's headers are on the line once for each link more.
+    let fastest =
+        totals.completions.iter().map(|done| (done.time / 1_000) as f64 / input.ideal(done.flow as usize) as f64);
+    assert!(fastest.fold(f64::MAX, f64::min) > 0.98, "{name}");
+    (input, totals)
+}
+
+/// Sixteen times 500 kB and 82 bytes of headers for each 1,000 pass one link at 100 Gb/s in no less than 692.5 us.
+#[test]
+fn an_incast_takes_as_long_as_its_bytes_on_the_receivers_link() {
+    let (input, totals) = check("incast.toml", 16);
+    let last = input.flows.iter().zip(&totals.completions).count();
+    assert_eq!(last, 16);
+    assert!(totals.end >= 16 * 500 * 1_082 * 80, "{}", totals.end);
+    assert!(totals.cuts > 0 && totals.marks > 0);
+    let fct = write_fct(&input, &totals.completions);
+    // Host 0 is 0x0b000001, and the destination port is the label of incasts.
+    assert!(fct.lines().all(|line| line.contains(" 0b000001 10000 200 500000 ")), "{fct}");
+}
+
+/// The four flows pass a trunk at 100 Gb/s, over 7 us one way.
+#[test]
+fn a_dumbbell_shares_its_trunk() {
+    let (input, totals) = check("dumbbell.toml", 4);
+    assert!(totals.end >= 4 * 4_000 * 1_082 * 80, "{}", totals.end);
+    // Twice 7 us of propagation, and 1,000 bytes at each of three links.
+    assert_eq!(input.base_rtt.get(), 2 * 7_000 + 3 * 80);
+    assert_eq!(input.ideal(0), 2 * 7_000 + 3 * 80 + 4_000 * 1_082 * 8 / 100);
+}
+
+#[test]
+fn a_parking_lot_writes_telemetry_that_hpcc_reacts_to() {
+    let (input, totals) = check("parking-lot.toml", 4);
+    assert!(totals.cuts > 0);
+    let longest = input.flows.iter().position(|flow| (flow.source, flow.destination) == (0, 6)).unwrap();
+    assert_eq!(input.ideal(longest), 2 * 5_000 + 5 * 80 + 2_000 * 1_082 * 8 / 100);
+}
+
+#[test]
+fn a_leaf_spine_runs_the_web_search_distribution() {
+    let (input, _) = check("leaf-spine-websearch.toml", 68);
+    let other = hil_sim::read(&example("leaf-spine-websearch.toml"), Some(2)).unwrap();
+    assert_eq!((input.hash, other.seed), (other.hash, 2));
+    let sizes = |input: &Input| input.flows.iter().map(|flow| flow.bytes).collect::<Vec<_>>();
+    assert_ne!(sizes(&input), sizes(&other));
+    let stages = input.stages().unwrap();
+    assert_eq!(
+        stages.iter().map(|(speed, stages)| (*speed, stages[0].1[0])).collect::<Vec<_>>(),
+        [(100_000_000_000, 100_000), (400_000_000_000, 400_000)]
+    );
+}
+
+#[test]
+fn a_fat_tree_runs_a_permutation() {
+    let (input, totals) = check("fat-tree-permutation.toml", 16);
+    let shown = summary(&input, &totals).to_string();
+    for line in
+        ["network     16 hosts, 20 switches; payload 1000 bytes, base RTT 12.480 us, end 0.05 s", "kmax=1600000"]
+    {
+        assert!(shown.contains(line), "{shown}");
+    }
+}
+
+/// The scenario that README.md shows, beside the distribution that it names.
+#[test]
+fn the_scenario_of_the_readme_is_read() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = fs::read_to_string(readme).unwrap();
+    let (_, text) = readme.split_once("```toml\nseed = ").unwrap();
+    let text = format!("seed = {}", text.split_once("```").unwrap().0);
+    let websearch = fs::read_to_string(example("websearch.txt")).unwrap();
+    let input = read(&text, &[("websearch.txt", &websearch)]).unwrap();
+    assert_eq!((input.topology.hosts().count(), input.stages().unwrap().len()), (32, 2));
+}
+
+/// A scenario that is right, of which each case changes something.
+const SCENARIO: &str = r#"duration = "10ms"
+[topology]
+kind = "star"
+hosts = 4
+rate = "100Gb/s"
+delay = "1us"
+
+[algorithm]
+name = "dcqcn"
+rpg_ai_rate = 5
+
+[[stages]]
+name = "red"
+kmin = "5kB"
+
+[[workload]]
+kind = "pairs"
+pairs = [[0, 1], [2, 1]]
+bytes = "10kB"
+"#;
+
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+fn read(text: &str, files: &[(&str, &str)]) -> Result<Input> {
+    let folder = folder(files);
+    let path = folder.path().join("scenario.toml");
+    fs::write(&path, text).unwrap();
+    hil_sim::read(&path, None)
+}
+
+/// The error for the scenario with `from` replaced.
+fn refused(from: &str, to: &str, files: &[(&str, &str)]) -> String {
+    assert!(SCENARIO.contains(from), "{from}");
+    let error = read(&SCENARIO.replacen(from, to, 1), files).err().unwrap_or_else(|| panic!("{to} is not refused"));
+    format!("{error:#}")
+}
+
+#[test]
+fn what_is_wrong_is_shown_with_its_line_and_a_mark() {
+    let error = refused("hosts = 4", "hots = 4", &[]);
+    let (message, place) = error.split_once('\n').unwrap();
+    assert_eq!(message, "unknown key `hots`: did you mean hosts?");
+    assert!(place.ends_with("scenario.toml:4:1\n  |\n4 | hots = 4\n  | ^^^^"), "{place}");
+    for (from, to, shown, at) in [
+        ("hosts = 4", "hosts = 4\nleaves = 2", "unknown key `leaves`: expected one of kind, rate, delay, hosts", "5:1"),
+        ("hosts = 4", "", "no `hosts`: expected a whole number from 1 to 65536", "2:1"),
+        ("hosts = 4", "hosts = \"4\"", "`hosts`: expected a whole number from 1 to 65536, not `\"4\"`", "4:9"),
+        (
+            "hosts = 4",
+            "hosts = 65536",
+            "65536 hosts among 65537 nodes: expected at least 2 hosts and at most 65536 nodes",
+            "2:1",
+        ),
+        ("hosts = 4", "hosts = 1", "1 hosts among 2 nodes", "2:1"),
+        ("\"star\"", "\"ring\"", "`kind`: expected one of star, dumbbell", "3:8"),
+        ("\"100Gb/s\"", "\"100\"", "`rate`: expected a rate with its unit such as \"100Gb/s\"", "5:8"),
+        ("\"1us\"", "1", "`delay`: expected a time with its unit", "6:9"),
+        ("\"10ms\"", "\"10\"", "`duration`: expected a time", "1:12"),
+        ("duration", "durration", "unknown key `durration`: did you mean duration?", "1:1"),
+        ("\"dcqcn\"", "\"dcqcm\"", "unknown algorithm dcqcm: did you mean dcqcn?", "9:8"),
+        ("name = \"dcqcn\"", "", "no `name`: expected the name of an algorithm", "8:1"),
+        ("name = \"dcqcn\"", "name = \"dcqcn\"\npreset = \"none\"", "unknown preset of dcqcn none", "10:10"),
+        ("rpg_ai_rate", "rpg_ai_rat", "unknown parameter rpg_ai_rat: did you mean rpg_ai_rate?", "10:1"),
+        ("rpg_ai_rate = 5", "rpg_ai_rate = \"5us\"", "rpg_ai_rate must be a whole number", "10:15"),
+        ("\"red\"", "\"blue\"", "unknown stage blue: expected one of red", "13:8"),
+        ("kmin = \"5kB\"", "kmim = \"5kB\"", "unknown parameter kmim: did you mean kmin?", "14:1"),
+        ("kmin = \"5kB\"", "kmin = \"5us\"", "kmin must be a whole number", "14:8"),
+        ("kmin = \"5kB\"", "link_rate = \"40Gb/s\"", "stage red has no settings for links of 100 Gb/s", "12:1"),
+        ("[[workload]]", "[[stages]]\nname = \"red\"\n[[workload]]", "stage red is given twice", "16:1"),
+        ("\"pairs\"", "\"pair\"", "`kind`: expected one of next, permutation, pairs", "17:8"),
+        ("kmin = \"5kB\"", "kmin = \"2MB\"\nkmax = \"1MB\"", "stages at 100 Gb/s: kmin: must be at most kmax", "12:1"),
+        ("rpg_ai_rate = 5", "rpg_min_rate = 200000", "at 100 Gb/s: ", "8:1"),
+        ("[2, 1]]", "[2, 4]]", "expected [a host from 0 to 3, another host]", "18:18"),
+        ("[2, 1]]", "[2, 2]]", "expected [a host from 0 to 3, another host]", "18:18"),
+        ("\"10kB\"", "0", "`bytes`: expected a size", "19:9"),
+        ("[[workload]]", "[[work]]", "no `workload`", "1:1"),
+        ("[topology]", "[topology", "not TOML", "2:10"),
+        ("pairs = [[0, 1], [2, 1]]", "", "no `pairs`: expected pairs of hosts", "16:1"),
+        (
+            "\"10kB\"",
+            "\"10kB\"\n[[workload]]\nkind = \"poisson\"\ncdf = \"a.txt\"\nload = 3",
+            "`load`: expected a fraction",
+            "23:8",
+        ),
+        (
+            "\"10kB\"",
+            "\"10kB\"\n[[workload]]\nkind = \"poisson\"\ncdf = \"a.txt\"\nload = 0.5",
+            "either `duration` or `flows`",
+            "20:1",
+        ),
+        (
+            "\"10kB\"",
+            "\"10kB\"\n[[workload]]\nkind = \"poisson\"\ncdf = \"a.txt\"\nload = 1\nduration = \"1000s\"",
+            "flows: expected at most 16776192",
+            "20:1",
+        ),
+    ] {
+        let error = refused(from, to, &[("a.txt", "0 0\n100 1")]);
+        assert!(error.starts_with(shown) || error.contains(shown), "{to}: {error}");
+        assert!(error.contains(&format!("scenario.toml:{at}\n")) && error.contains("^"), "{to}: {error}");
+    }
+}
+
+#[test]
+fn senders_and_switches_have_one_multiplier_of_telemetry() {
+    let text = fs::read_to_string(example("parking-lot.toml")).unwrap().replacen("int_multi = 4", "int_multi = 2", 1);
+    let error = read(&text, &[]).err().unwrap().to_string();
+    assert!(error.starts_with("int_multi is 2 here and 4 of stage int: expected the same\n"), "{error}");
+    let warnings = read(&SCENARIO.replace("\"dcqcn\"\nrpg_ai_rate = 5", "\"hpcc\""), &[]).unwrap().warnings;
+    assert!(matches!(&warnings[..], [only] if only.starts_with("hpcc reacts to telemetry, but no stage int")));
+}
+
+/// What is wrong in a file that the scenario names is shown in that file.
+#[test]
+fn what_is_wrong_in_a_named_file_is_shown_there() {
+    let connections = |text: &str| {
+        refused(
+            "kind = \"pairs\"\npairs = [[0, 1], [2, 1]]\nbytes = \"10kB\"",
+            "kind = \"htsim\"\nfile = \"a.cm\"",
+            &[("a.cm", text)],
+        )
+    };
+    for (text, shown) in [
+        ("Nodes 9\nConnections 0\n", "expected a number of nodes: the topology has 4 hosts, not `9`\n --> "),
+        ("Nodes 4\nConnections 1\nTriggers 2\n", "expected 0: triggers are not simulated"),
+        ("Nodes 4\nConnections 1\n0->1 id 1 trigger 1 size 5\n", "triggers are not simulated"),
+        ("Nodes 4\nConnections 2\n0->1 start 0 size 5\n", "expected 1: so many connections follow"),
+        ("Nodes 4\nConnections 1\n0->4 start 0 size 5\n", "expected two different nodes below 4, not `0->4`"),
+        ("Nodes 4\nConnections 1\n0->1 size 5\n", "expected start and size"),
+        ("Nodes 4\n# 0->1\nlinks\n", "expected a connection such as 0->1, not `links`"),
+    ] {
+        let error = connections(text);
+        assert!(error.contains(shown) && error.contains("a.cm:"), "{text}: {error}");
+    }
+    let topology = |text: &str| {
+        let from = "kind = \"star\"\nhosts = 4\nrate = \"100Gb/s\"\ndelay = \"1us\"";
+        refused(from, "kind = \"htsim\"\nfile = \"a.topo\"", &[("a.topo", text)])
+    };
+    for (from, to, shown) in [
+        ("Tiers 2", "Tiers 3", "expected Nodes, Tiers (2 or 3)"),
+        ("Nodes 32", "Nodes 33", "do not fit each other"),
+        ("Radix_Up 2", "Radix_Up 3", "do not fit each other"),
+        ("Switch_Latency_ns 0", "Switch_Latency_ns 500", "expected 0: Switch_Latency_ns is not simulated"),
+        ("Tier 1", "Tier 2", "expected tier 1, of at most 3, not `2`"),
+        ("Radix_Up 2", "Radix 2", "unknown key `Radix` at this place"),
+    ] {
+        let error = topology(&LEAF_SPINE.replacen(from, to, 1));
+        assert!(error.contains(shown) && error.contains("a.topo:"), "{to}: {error}");
+    }
+}
+
+/// The topology of htsim's distribution with 32 hosts: leaves have 8 hosts and 2 links upwards, oversubscribed 4 to 1.
+const LEAF_SPINE: &str = "Nodes 32\nTiers 2\nPodsize 32\n\nTier 0\nDownlink_speed_Gbps 100\nRadix_Down 8\nRadix_Up 2\n\
+    Downlink_Latency_ns 1000\nSwitch_Latency_ns 0\nOversubscribed 4\n\n# above\nTier 1\nDownlink_speed_Gbps 100\n\
+    Radix_Down 4\nDownlink_Latency_ns 1000\nSwitch_Latency_ns 0\n";
+
+/// That with 1,024 hosts, in 16 pods of 8 and 8 switches, and 64 core switches: "supposed to match the default" of k = 16.
+const FAT_TREE: &str = "Nodes 1024\nTiers 3\nPodsize 64\nTier 0\nOversubscribed 1\nDownlink_speed_Gbps 100\nRadix_Down 8\n\
+    Radix_Up 8\nDownlink_Latency_ns 1000\nTier 1\nOversubscribed 1\nDownlink_speed_Gbps 100\nRadix_Down 8\nRadix_Up 8\n\
+    Downlink_Latency_ns 1000\nBundle 1\nTier 2\nDownlink_speed_Gbps 100\nRadix_Down 16\nDownlink_Latency_ns 1000\n";
+
+#[test]
+fn htsims_topologies_and_connections_are_read() {
+    let scenario = |topology: &str, connections: &str| {
+        let text = "[topology]\nkind = \"htsim\"\nfile = \"a.topo\"\n[algorithm]\nname = \"dcqcn\"\n\
+                    [[workload]]\nkind = \"htsim\"\nfile = \"a.cm\"\n";
+        read(text, &[("a.topo", topology), ("a.cm", connections)]).unwrap()
+    };
+    let connections = "# two\nNodes 32\nConnections 2\n31->0 id 1 start 1000000 size 2000\n1->0 start 0 size 3000";
+    let input = scenario(LEAF_SPINE, connections);
+    assert_eq!((input.topology.hosts().count(), input.topology.nodes.len(), input.topology.links.len()), (32, 38, 40));
+    let flows: Vec<_> = input.flows.iter().map(|flow| (flow.source, flow.bytes, flow.start)).collect();
+    assert_eq!(flows, [(1, 3_000, 0), (31, 2_000, 1_000_000)]);
+    assert_eq!(input.files.len(), 3);
+    let tree = scenario(FAT_TREE, "Nodes 1024\nConnections 1\n0->1023 start 0 size 2000").topology;
+    let mut links = vec![0; tree.nodes.len()];
+    tree.links.iter().flat_map(|link| link.ends).for_each(|end| links[end as usize] += 1);
+    assert_eq!((tree.hosts().count(), tree.nodes.len(), tree.links.len()), (1_024, 1_024 + 320, 3 * 1_024));
+    assert!(links[1_024..].iter().all(|&links| links == 16));
+}
+
+/// Files of ns-3 name nodes. The same network and flows, whether a configuration or a scenario names them, have the same flows.
+#[test]
+fn files_of_ns3_are_read() {
+    let text = "[topology]\nkind = \"ns3\"\nfile = \"t.txt\"\n[algorithm]\nname = \"dcqcn\"\n\
+                [[workload]]\nkind = \"ns3\"\nfile = \"f.txt\"\n";
+    let files = [
+        ("t.txt", "4 1 3\n0\n1 0 100Gbps 1us 0\n2 0 100Gbps 1us 0\n3 0 100Gbps 1us 0\n"),
+        ("f.txt", "3\n1 2 3 100 1000 0.001\n1 2 3 200 2000 0.002\n3 2 3 100 3000 0.003\n"),
+    ];
+    let input = read(text, &files).unwrap();
+    let shown: Vec<_> = input.flows.iter().map(|flow| (flow.source, flow.tuple.ports & 0xffff)).collect();
+    assert_eq!(shown, [(1, 10_000), (1, 10_001), (3, 10_000)]);
+    assert_eq!(run(&input, None).completions.len(), 3);
+    let wrong = [files[0], ("f.txt", "1\n0 2 3 100 1000 0.001\n")];
+    let error = read(text, &wrong).err().unwrap().to_string();
+    assert!(error.contains("flow 0 is from node 0 to node 2: expected two different hosts"), "{error}");
+}
+
+/// Each key that has a default, without it: the seed of the command line wins over that of the file.
+#[test]
+fn defaults_and_seeds() {
+    let input = read(SCENARIO, &[]).unwrap();
+    assert_eq!((input.seed, input.payload, input.end), (1, 1_000, 10_000_000_000));
+    assert_eq!(input.flows[0].tuple.ports >> 16, 100);
+    let seeded = read(&format!("seed = 7\nbase_rtt = \"9us\"\npayload = \"4kB\"\n{SCENARIO}"), &[]).unwrap();
+    assert_eq!((seeded.seed, seeded.payload, seeded.base_rtt.get()), (7, 4_000, 9_000));
+    assert_ne!(input.hash, seeded.hash);
+    let folder = folder(&[("a.toml", &format!("seed = 7\n{SCENARIO}"))]);
+    assert_eq!(hil_sim::read(&folder.path().join("a.toml"), Some(3)).unwrap().seed, 3);
+}
+
+/// Every distribution of the shared collection runs, if it is there; its draws are within its sizes.
+#[test]
+fn published_distributions_are_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/workloads");
+    let Ok(entries) = fs::read_dir(&folder) else {
+        println!("skipped: {} is not there", folder.display());
+        return;
+    };
+    let mut distributions = 0;
+    for path in entries.map(|entry| entry.unwrap().path()) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if !["abm-", "conweave-", "hpcc-"].iter().any(|prefix| name.starts_with(prefix)) {
+            continue;
+        }
+        let poisson = format!("kind = \"poisson\"\ncdf = {path:?}\nload = 0.1\nflows = 20");
+        let text = SCENARIO.replace("kind = \"pairs\"\npairs = [[0, 1], [2, 1]]\nbytes = \"10kB\"", &poisson);
+        let input = read(&text, &[]).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+        let largest = fs::read_to_string(&path).unwrap();
+        let largest: f64 = largest.lines().last().unwrap().split_whitespace().next().unwrap().parse().unwrap();
+        assert!(input.flows.iter().all(|flow| flow.bytes as f64 <= largest), "{name}");
+        let totals = run(&input, None);
+        assert_eq!(totals.dropped, 0, "{name}");
+        distributions += 1;
+    }
+    assert_eq!(distributions, 15);
+    let incast = folder.join("htsim-incast16.cm");
+    let matrix = |path: &Path| {
+        let file = format!("kind = \"htsim\"\nfile = {path:?}");
+        let text = SCENARIO.replace("hosts = 4", "hosts = 16");
+        read(&text.replace("kind = \"pairs\"\npairs = [[0, 1], [2, 1]]\nbytes = \"10kB\"", &file), &[])
+    };
+    assert_eq!(matrix(&incast).unwrap().flows.len(), 15);
+    let error = matrix(&folder.join("htsim-a2a16-triggers.cm")).err().unwrap().to_string();
+    assert!(
+        error.starts_with("expected 0: triggers are not simulated; give a file without them, not `3360`"),
+        "{error}"
+    );
+}
