@@ -1,6 +1,7 @@
 //! Scenarios in TOML: the examples of the repository, files that are wrong, and files of other simulators.
 
 use anyhow::Result;
+use hil_cores::random::SplitMix;
 use hil_sim::fabric::{Examples, Network, Scenario, Totals};
 use hil_sim::input::Input;
 use hil_sim::ns3::{write_fct, write_pfc};
@@ -234,6 +235,30 @@ fn senders_and_switches_have_one_multiplier_of_telemetry() {
     assert!(error.starts_with("int_multi is 2 here and 4 of stage int: expected the same\n"), "{error}");
     let warnings = read(&SCENARIO.replace("\"dcqcn\"\nrpg_ai_rate = 5", "\"hpcc\""), &[]).unwrap().warnings;
     assert!(matches!(&warnings[..], [only] if only.starts_with("hpcc reacts to telemetry, but no stage int")));
+}
+
+/// A file with any one letter changed is read or refused, and never a panic.
+#[test]
+fn a_changed_letter_never_makes_a_panic() {
+    let mut random = SplitMix::new(1);
+    let letters = b"0129.-\"'[]{}=#aeGkmu \n\\";
+    let names = ["dumbbell.toml", "parking-lot.toml", "leaf-spine-websearch.toml", "fat-tree-permutation.toml"];
+    let folder = folder(&[("websearch.txt", &fs::read_to_string(example("websearch.txt")).unwrap())]);
+    let path = folder.path().join("scenario.toml");
+    let mut refused = 0;
+    for name in names {
+        let text = fs::read(example(name)).unwrap();
+        // The comment before the first empty line or table is left out.
+        let begin = text.windows(2).position(|pair| pair[0] == b'\n' && pair[1] != b'#').unwrap() + 1;
+        for _ in 0..300 {
+            let mut text = text[begin..].to_vec();
+            let at = random.below(text.len() as u32) as usize;
+            text[at] = random.pick(letters);
+            fs::write(&path, text).unwrap();
+            refused += u32::from(hil_sim::read(&path, None).is_err());
+        }
+    }
+    assert!((600..1_200).contains(&refused), "{refused}");
 }
 
 /// What is wrong in a file that the scenario names is shown in that file.
