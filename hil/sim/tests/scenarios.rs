@@ -200,6 +200,16 @@ fn what_is_wrong_is_shown_with_its_line_and_a_mark() {
         ("[2, 1]]", "[2, 4]]", "expected [a host from 0 to 3, another host]", "18:18"),
         ("[2, 1]]", "[2, 2]]", "expected [a host from 0 to 3, another host]", "18:18"),
         ("\"10kB\"", "0", "`bytes`: expected a size", "19:9"),
+        ("[topology]", "loss = 2.0\n[topology]", "`loss`: expected a probability from 0 to 1, not `2.0`", "2:8"),
+        ("[algorithm]", "[buffer]\nalpha = 0.5\nthreshold = 1\n[algorithm]", "either `alpha` or `threshold`", "8:1"),
+        ("[algorithm]", "[buffer]\npfc = 1\n[algorithm]", "`pfc`: expected true or false, not `1`", "9:7"),
+        ("[algorithm]", "[buffer]\npool = 0\n[algorithm]", "`pool`: expected a size", "9:8"),
+        (
+            "[algorithm]",
+            "[transport]\nrecovery = \"go-back\"\n[algorithm]",
+            "`recovery`: expected one of go-back-n, selective-repeat",
+            "9:12",
+        ),
         ("[[workload]]", "[[work]]", "no `workload`", "1:1"),
         ("[topology]", "[topology", "not TOML", "2:10"),
         ("pairs = [[0, 1], [2, 1]]", "", "no `pairs`: expected pairs of hosts", "16:1"),
@@ -398,4 +408,30 @@ fn published_distributions_are_read() {
         error.starts_with("expected 0: triggers are not simulated; give a file without them, not `3360`"),
         "{error}"
     );
+}
+
+/// Four hosts send to one over a buffer in which each may have 50 kB. With PFC they are paused and nothing is dropped; without it
+/// packets are dropped and sent again, fewer of them with selective repeat; and where links lose frames, those are sent again.
+#[test]
+fn a_small_buffer_pauses_or_drops_as_the_scenario_says() {
+    let run = |tables: &str| {
+        let text = format!(
+            "{tables}\n[topology]\nkind = \"star\"\nhosts = 5\nrate = \"100Gb/s\"\ndelay = \"1us\"\n\
+             [algorithm]\nname = \"pfc\"\n[[workload]]\nkind = \"incast\"\nbytes = \"1MB\"\n"
+        );
+        let input = read(&text, &[]).unwrap();
+        let totals = run(&input, None);
+        assert_eq!(totals.completions.len(), 4, "{tables}");
+        assert_eq!(totals.lossless_dropped, 0, "{tables}");
+        totals
+    };
+    let paused = run("[buffer]\nthreshold = \"50kB\"");
+    assert!(paused.pfc_frames > 8 && paused.dropped == 0, "{paused:?}");
+    let lossy = "[buffer]\npfc = false\nlossy_threshold = \"50kB\"";
+    let dropped = run(lossy);
+    assert!(dropped.pfc_frames == 0 && dropped.dropped > 100, "{dropped:?}");
+    let again = run(&format!("{lossy}\n[transport]\nrecovery = \"selective-repeat\"\nack_interval = 4"));
+    assert!(again.sent_again < dropped.sent_again, "{} of {}", again.sent_again, dropped.sent_again);
+    let lost = run("loss = 1e-3\n[transport]\ntimeout = \"1ms\"\nhandshake = true\nmessage = 16");
+    assert!(lost.lost > 0 && lost.lost == lost.dropped, "{lost:?}");
 }

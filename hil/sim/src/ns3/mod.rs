@@ -5,7 +5,7 @@ mod config;
 mod fct;
 pub(crate) mod flow;
 pub(crate) mod topology;
-mod units;
+pub(crate) mod units;
 
 pub use config::read;
 pub use fct::{write_fct, write_pfc, write_qlen};

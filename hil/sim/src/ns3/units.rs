@@ -53,7 +53,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
 }
 
 /// A probability in units of 2^-32, at most 1 - 2^-32; one above zero is at least a unit.
-pub(super) fn probability(text: &str) -> Option<u32> {
+pub(crate) fn probability(text: &str) -> Option<u32> {
     let probability: f64 = text.parse().ok().filter(|probability| (0.0..=1.0).contains(probability))?;
     let units = (probability * f64::from(u32::MAX)).round() as u32;
     Some(if probability > 0.0 { units.max(1) } else { 0 })

@@ -3,7 +3,7 @@
 mod table;
 
 use crate::Picos;
-use crate::fabric::{Buffer, Effects, FlowSpec, Kind, Topology, Transport};
+use crate::fabric::{Buffer, Effects, FlowSpec, Headroom, Kind, Limits, Recovery, Threshold, Topology, Transport};
 use crate::htsim;
 use crate::input::{Input, paths, speeds};
 use crate::marking::Stages;
@@ -22,13 +22,19 @@ use cc_rp::Signals;
 use hil_algorithms::registry::{UnknownName, explained};
 use hil_algorithms::settings::{Request, ResolvedSettings, SettingsTable, typed};
 use hil_algorithms::{Algorithm, algorithm, stage};
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use table::{RATE, SIZE, TIME, Table, Value, count, rate, size, text, time};
+use table::{
+    BUFFER_SIZE, RATE, SIZE, TIME, Table, Value, count, count_or_size, probability, rate, size, text, time, truth,
+};
 use toml::de::{DeTable, DeValue};
 
 /// The most nodes: an address in `fct.txt` has 16 bits for the number of a node.
 const MOST_NODES: u32 = 1 << 16;
+
+/// The longest time of a PFC frame that [`Nanos`] holds, 4.3 s; a port's longest is shorter.
+const MOST_NANOS: u64 = u32::MAX as u64;
 
 /// The most flows: queue pair numbers have 24 bits.
 const MOST_FLOWS: u32 = (1 << 24) - (1 << 10);
@@ -72,7 +78,18 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     let base_rtt = table.get("base_rtt", "a time from \"1us\" to \"1s\"", |value| {
         time(value).filter(|time| (1_000_000..=1_000_000_000_000).contains(time))
     })?;
-    let topology = topology(&within(&table, "topology", "a table with the kind of the topology")?, &mut files)?;
+    let mut topology = topology(&within(&table, "topology", "a table with the kind of the topology")?, &mut files)?;
+    if let Some(loss) = table.get("loss", "a probability from 0 to 1", probability)? {
+        topology.links.iter_mut().for_each(|link| link.loss = loss);
+    }
+    let buffer = match table.find("buffer") {
+        Some(value) => buffer(&Table::of(&source, value)?)?,
+        None => Buffer::default(),
+    };
+    let transport = match table.find("transport") {
+        Some(value) => transport(&Table::of(&source, value)?)?,
+        None => Transport::default(),
+    };
     let of_algorithm = within(&table, "algorithm", "a table with the name of the algorithm")?;
     let (algorithm, settings) = machines(&of_algorithm)?;
     let mut flows = Vec::new();
@@ -116,9 +133,9 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         files,
         hash,
         outputs: ["fct.txt", "pfc.txt"].map(str::to_owned).to_vec(),
-        buffer: Some(Buffer::default()),
+        buffer: Some(buffer),
         queue_monitor: None,
-        transport: Transport::default(),
+        transport,
         topology,
         flows,
         algorithm,
@@ -240,6 +257,72 @@ fn machines(table: &Table<'_>) -> Result<(Box<dyn Algorithm>, ResolvedSettings)>
         set.map_err(|error| misplaced(source, &at, &value.span(), &error))?;
     }
     Ok((algorithm, settings))
+}
+
+/// The packet buffer of each switch.
+fn buffer(table: &Table<'_>) -> Result<Buffer> {
+    let Buffer { pool, headroom_apart, lossless, pause, limits, links } = Buffer::default();
+    let bytes = |key| table.get(key, BUFFER_SIZE, count_or_size);
+    let threshold = |alpha: &'static str, fixed: &'static str, default| {
+        let dynamic = table.get(alpha, "a number above 0 and at most 64", |value| {
+            let number = typed(value).parse().ok();
+            number.filter(|alpha: &f64| *alpha > 0.0 && *alpha <= 64.0)
+        })?;
+        match (dynamic, bytes(fixed)?) {
+            (None, None) => Ok(default),
+            (Some(alpha), None) => Ok(Threshold::Dynamic(alpha)),
+            (None, Some(bytes)) => Ok(Threshold::Static(bytes)),
+            (Some(_), Some(_)) => Err(table.error(&format!("expected either `{alpha}` or `{fixed}`"))),
+        }
+    };
+    let has_pfc = table.get("pfc", "true or false", truth)?.unwrap_or(true);
+    let headroom = bytes("headroom")?.map_or(limits.headroom, Headroom::Bytes);
+    let buffer = Buffer {
+        pool: table.get("pool", SIZE, size)?.unwrap_or(pool),
+        headroom_apart: table.get("headroom_apart", "true or false", truth)?.unwrap_or(headroom_apart),
+        lossless: if has_pfc { lossless } else { 0 },
+        pause: table.get("pause", TIME, time)?.map_or(pause, |time| Nanos::new((time / 1_000).min(MOST_NANOS) as u32)),
+        limits: Limits {
+            reserve: bytes("reserve")?.unwrap_or(limits.reserve),
+            headroom,
+            threshold: threshold("alpha", "threshold", limits.threshold)?,
+            resume_offset: bytes("resume_offset")?.unwrap_or(limits.resume_offset),
+            resume_below: limits.resume_below,
+            lossy_threshold: threshold("lossy_alpha", "lossy_threshold", limits.lossy_threshold)?,
+        },
+        links,
+    };
+    table.finish()?;
+    Ok(buffer)
+}
+
+/// How hosts send and acknowledge.
+fn transport(table: &Table<'_>) -> Result<Transport> {
+    let default = Transport::default();
+    let packets = |key| {
+        let packets = table.get(key, "a number of packets, at least 1", |value| count(value, 1, u32::MAX))?;
+        Ok::<_, Error>(packets.and_then(NonZeroU32::new))
+    };
+    let recovery = match table.find("recovery") {
+        Some(_) => match table.choice("recovery", &["go-back-n", "selective-repeat"])? {
+            "go-back-n" => Recovery::GoBackN,
+            _ => Recovery::SelectiveRepeat,
+        },
+        None => default.recovery,
+    };
+    let transport = Transport {
+        message: packets("message")?,
+        ack_interval: packets("ack_interval")?.unwrap_or(default.ack_interval),
+        handshake: table.get("handshake", "true or false", truth)?.unwrap_or(default.handshake),
+        recovery,
+        timeout: table
+            .get("timeout", "a time from \"1us\" to \"1000s\"", |value| {
+                time(value).filter(|time| (1_000_000..=1_000_000_000_000_000).contains(time))
+            })?
+            .unwrap_or(default.timeout),
+    };
+    table.finish()?;
+    Ok(transport)
 }
 
 /// A stage of switch ports, of those to links of one speed or of all.

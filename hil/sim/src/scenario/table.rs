@@ -1,10 +1,12 @@
 //! Tables of a TOML file, with errors that show the place.
 
 use crate::Picos;
+use crate::ns3::units;
 use crate::source::Source;
 use anyhow::{Error, Result};
 use hil_algorithms::quantity;
 use hil_algorithms::registry::{expected, is_near};
+use hil_algorithms::settings::typed;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -149,6 +151,26 @@ pub(super) fn count<T: TryFrom<u64> + PartialOrd>(value: &DeValue<'_>, least: T,
 pub(super) const RATE: &str = "a rate with its unit such as \"100Gb/s\", from 1Mb/s to 2000Gb/s";
 pub(super) const TIME: &str = "a time with its unit such as \"1.5us\", less than 10 days";
 pub(super) const SIZE: &str = "a size such as 4096 or \"2MB\", from 1 byte to 1000 TB";
+
+pub(super) const BUFFER_SIZE: &str = "a size such as 4096 or \"2MB\", from 0 to 4 GB";
+
+/// Bytes, which may be none.
+pub(super) fn count_or_size(value: &DeValue<'_>) -> Option<u32> {
+    count(value, 0, u32::MAX).or_else(|| size(value)?.try_into().ok())
+}
+
+/// A truth value.
+pub(super) fn truth(value: &DeValue<'_>) -> Option<bool> {
+    match value {
+        DeValue::Boolean(truth) => Some(*truth),
+        _ => None,
+    }
+}
+
+/// A probability in units of 2^-32, at most 1 - 2^-32; one above zero is at least a unit.
+pub(super) fn probability(value: &DeValue<'_>) -> Option<u32> {
+    units::probability(&typed(value))
+}
 
 /// Bits per second.
 pub(super) fn rate(value: &DeValue<'_>) -> Option<u64> {
