@@ -140,7 +140,7 @@ fn an_incast_beyond_the_threshold_fits_the_buffer() {
 #[test]
 fn the_headroom_is_what_arrives_while_a_pause_takes_effect() {
     for (gbps, delay) in [(25, 1_000_000), (100, 1_000_000), (100, 10_000_000), (400, 2_000_000)] {
-        let topology = Topology::star(5, LinkSpec { bits_per_second: gbps * GBPS, delay: delay });
+        let topology = Topology::star(5, LinkSpec { bits_per_second: gbps * GBPS, delay });
         let enough = Headroom::Worst.bytes(gbps * GBPS, delay, PACKET as u32) as u32;
         for (headroom, fits) in [(Headroom::Worst, true), (Headroom::Bytes(enough / 2), false)] {
             let totals = run(&topology, 3_000, static_threshold(200_000, headroom), None).unwrap();
