@@ -235,6 +235,9 @@ enum Place {
     Switch(u32),
 }
 
+/// Events that a frame causes on a link: it arrives, and the port becomes free.
+const EVENTS_PER_FRAME: u64 = 2;
+
 /// The number of the first flow's queue pair at its sender, and of the first queue pair of each receiver.
 const FIRST_QPN: u32 = 0x100;
 const FIRST_RECEIVER_QPN: u32 = 0x200;
@@ -293,10 +296,12 @@ impl<'a> Network<'a> {
         let example = flows.first().context("no flow")?;
         let layout = format.template(example)?.1;
         let line_bytes = effects.line_headers.map_or(layout.wire_len, |headers| headers.data + *payload as u16);
+        let frames = |port: &Port| port.bits_per_second() / (8_000 * u64::from(line_bytes));
+        let events = EVENTS_PER_FRAME * ports.iter().map(frames).sum::<u64>();
         let routes = Routes::new(topology, first_ports.clone(), peers, effects.descending_paths)?;
         let ack = packet::parse(&examples.acks[0], examples.acks[0].len())?;
         let mut network = Self {
-            calendar: Calendar::new(scenario.shuffle),
+            calendar: Calendar::new(events, scenario.shuffle),
             slab: InFlight::new(examples.room),
             ports,
             places: Vec::new(),
