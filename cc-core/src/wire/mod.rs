@@ -54,7 +54,7 @@ pub use flow_key::FlowKey;
 pub use frame::{AckFields, CnpMarking, Frame, MAX_HOPS, Response};
 pub use icrc::{Crc32, Icrc, NoCrc, TableCrc};
 pub use opcode::{Class, Info, Transport};
-pub use patch::{bth, decrement_hop_limit, ecn, set_aeth, set_bth, set_ecn, write_icrc};
+pub use patch::{aeth, bth, decrement_hop_limit, ecn, set_aeth, set_bth, set_ecn, write_icrc};
 pub use pfc::Pfc;
 pub use rate_message::{RateFrame, RateMessage};
 pub use roce::Roce;

@@ -73,6 +73,16 @@ pub fn set_bth(frame: &mut [u8], at: usize, bth: &Bth) -> bool {
     true
 }
 
+/// The acknowledgement extension header of a frame whose base transport header is at byte `at`, see
+/// [`Roce::bth_at`](super::Roce::bth_at); `None` if the frame has none or ends before its end.
+#[inline]
+pub fn aeth(frame: &[u8], at: usize) -> Option<Aeth> {
+    let info = opcode::info(*frame.get(at)?);
+    let place = at.saturating_add(Bth::LEN).saturating_add(info.offset(opcode::Header::Ack));
+    let bytes = frame.get(place..)?.first_chunk()?;
+    info.has(opcode::Header::Ack).then(|| Aeth::parse(bytes))
+}
+
 /// Writes the acknowledgement extension header of a frame whose base transport header is at byte `at`, see
 /// [`Roce::bth_at`](super::Roce::bth_at). Returns `false` if the frame has none or is too short. The ICRC must then be written
 /// again: see [`write_icrc`].

@@ -208,6 +208,7 @@ proptest! {
         let (bth_at, time_at) = (roce(&frame).bth_at(), roce(&frame).time_at());
         if opcode::info(bth.opcode).has(opcode::Header::Ack) {
             prop_assert!(set_aeth(&mut frame, bth_at, aeth));
+            prop_assert_eq!(super::super::aeth(&frame, bth_at), Some(aeth));
         }
         prop_assert_eq!(time_at.is_some(), shims.time.is_some());
         prop_assert!(set_bth(&mut frame, bth_at, &bth));
@@ -229,6 +230,7 @@ proptest! {
         chain::set_sent_at(&mut frame, at, Stamp::from_bits(1));
         set_bth(&mut frame, at, &Bth::default());
         set_aeth(&mut frame, at, Aeth::default());
+        super::super::aeth(&frame, at);
         write_icrc::<TableCrc>(&mut frame);
     }
 

@@ -2,6 +2,7 @@
 
 use super::calendar::{Class as EventClass, Event};
 use super::packets::{InFlight, Kind, Meta, PacketId};
+use super::port::Port;
 use super::ready::ReadySet;
 use super::transport::{Acked, Arrival, Marks, NEVER, Outgoing, Receiving, Recovery, Sending};
 use super::{Completion, FIRST_QPN, FlowSpec, Network, Notice, Origin, Place};
@@ -247,13 +248,12 @@ impl Network<'_> {
     ) -> Result<T> {
         let at = &mut self.hosts[host as usize];
         let (node, before) = (at.node, at.control.len());
-        let mut touched = std::mem::take(&mut self.touched);
         let mut output = Output {
             now,
             slab: &mut self.slab,
             senders: &mut self.senders,
             slots: &at.slots,
-            touched: &mut touched,
+            touched: &mut self.touched,
             control: &mut at.control,
             injected: &mut self.totals.injected,
             decisions: &mut self.totals.decisions,
@@ -264,16 +264,14 @@ impl Network<'_> {
         };
         let nics = &mut *self.groups[at.group];
         let result = call(nics, at.nic, &mut output);
-        let wake = nics.next_wake(at.nic).nanos().max(now / 1_000) * 1_000;
+        let wake = (nics.next_wake(at.nic).nanos() * 1_000).max(now);
         if wake < at.wake_at {
             at.wake_at = wake;
             self.calendar.add(Event::new(wake, EventClass::Wake, at.node));
         }
-        for &flow in &touched {
+        while let Some(flow) = self.touched.pop() {
             self.settle(now, flow);
         }
-        touched.clear();
-        self.touched = touched;
         if self.is_tapped(node) {
             for place in before..self.hosts[host as usize].control.len() {
                 self.show(now, Origin::Sent, self.hosts[host as usize].control[place])?;
@@ -492,8 +490,12 @@ impl Network<'_> {
     fn transmit(&mut self, now: Picos, host: u32) -> Result<()> {
         let at = &mut self.hosts[host as usize];
         let port = at.port;
-        let paused_until = self.ports[port as usize].paused_until[usize::from(PRIORITY)];
-        if self.ports[port as usize].free_at <= now {
+        let Port { free_at, paused_until, .. } = &self.ports[port as usize];
+        let (free_at, paused_until) = (*free_at, paused_until[usize::from(PRIORITY)]);
+        if now < free_at && at.poll_at <= free_at {
+            return Ok(()); // it looks again before it could send
+        }
+        if free_at <= now {
             if let Some(packet) = at.control.pop_front() {
                 self.begin(now, port, packet);
             } else if paused_until <= now {
@@ -717,27 +719,33 @@ impl Network<'_> {
 
     /// An acknowledgement of a flow has arrived at its sender.
     fn on_ack(&mut self, now: Picos, host: u32, flow: u32, frame: &[u8], wire_len: u16) -> Result<()> {
-        let roce = parse_like(&self.ack, frame, wire_len)?;
+        // Acknowledgements by the transport are laid out alike; those by a notification point return what the data carried.
+        let roce =
+            if self.uses_acks || self.acknowledges { Some(parse_like(&self.ack, frame, wire_len)?) } else { None };
+        let bth_at = self.transport_ack.bth_at();
+        let fields = roce.as_ref().map(|roce| (roce.bth, roce.aeth()));
+        let fields = fields.or_else(|| Some((wire::bth(frame, bth_at)?, wire::aeth(frame, bth_at))));
+        let (bth, aeth) = fields.context("a frame of ours ends early")?;
         let Sender { sending, handle, .. } = &mut self.senders[flow as usize];
         if handle.is_none() {
             return Ok(()); // the flow is complete
         }
-        let acked = match roce.aeth() {
+        let acked = match aeth {
             Some(Aeth { syndrome: Syndrome::Nak(_), msn }) => {
-                sending.on_nak(now, roce.bth.psn, Psn::new(msn), &self.transport)
+                sending.on_nak(now, bth.psn, Psn::new(msn), &self.transport)
             }
-            _ => sending.on_ack(now, roce.bth.psn, &self.transport),
+            _ => sending.on_ack(now, bth.psn, &self.transport),
         };
         let is_complete = sending.is_complete();
         let Acked { bytes, packets, sent } = acked;
         self.schedule_timeout(flow);
-        if self.uses_acks {
+        if let (Some(roce), true) = (roce, self.uses_acks) {
             let sender = &mut self.senders[flow as usize];
             let measured = !self.effects.delay_once_a_round_trip || sender.is_next_round_trip();
             let rtt = sent.filter(|_| measured).map(|sent| Nanos::new(((now - sent) / 1_000) as u32));
             let acked = Bytes::new(self.counting.of((bytes, packets)) as u32);
             self.deliver(now, host, &roce, &RxFields { acked, rtt, ..RxFields::at(instant(now)) })?;
-        } else if self.effects.echo && roce.bth.becn {
+        } else if self.effects.echo && bth.becn {
             let sender_qpn = self.flows[flow as usize].sender_qpn;
             let cnp = Response::cnp(&self.data.0, sender_qpn, CnpBodyKind::Standard, CnpMarking::default());
             let mut buffer = [0; 128];
