@@ -13,7 +13,8 @@ use std::num::NonZeroU32;
 
 /// Two hosts at each end of two switches that three others join, each way a path of its own. Telemetry that the first switch of a
 /// path writes is returned by the next, whichever it is: each CNP finds its way to the sender, and is delivered or on its way at
-/// the end, which [`Network::finish`] checks. The four flows have 500 packets each, and as many acknowledgements.
+/// the end, which [`Network::finish`] checks. The four flows have 500 packets each, the last of which has one byte, and as many
+/// acknowledgements.
 #[test]
 fn cnps_of_switches_arrive_over_paths_of_equal_length() {
     let mut nodes = vec![Kind::Host; 4];
@@ -27,7 +28,7 @@ fn cnps_of_switches_arrive_over_paths_of_equal_length() {
         .map(|((source, destination), ports)| FlowSpec {
             source,
             destination,
-            bytes: 500_000,
+            bytes: 499_001,
             start: 0,
             tuple: FlowTuple { source, destination, ports },
         })

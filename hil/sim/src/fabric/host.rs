@@ -230,7 +230,7 @@ fn gap(bytes: u16, rate: Rate, whole_nanoseconds: bool) -> Picos {
 }
 
 /// The packet in `frame`, which most often is laid out as the example is.
-fn parse_like<'a>(example: &Roce<'_>, frame: &'a [u8], wire_len: u16) -> Result<Roce<'a>> {
+pub(super) fn parse_like<'a>(example: &Roce<'_>, frame: &'a [u8], wire_len: u16) -> Result<Roce<'a>> {
     example.like(frame).map_or_else(|| packet::parse(frame, wire_len.into()), Ok)
 }
 

@@ -2,6 +2,7 @@
 
 use super::buffer::{Ingress, Part, SharedBuffer};
 use super::calendar::{Class as EventClass, Event as Scheduled};
+use super::host::parse_like;
 use super::packets::{InFlight, Kind, Meta, PacketId};
 use super::port::Port;
 use super::{FlowSpec, Network, Origin, PfcRecord, Picos, Place};
@@ -281,7 +282,8 @@ impl Network<'_> {
         let mut frame = std::mem::take(&mut self.frame);
         frame.clear();
         frame.extend_from_slice(self.slab.header(packet));
-        let roce = self.data.0.like(&frame).expect("data packets are laid out alike");
+        let wire_len = self.slab.meta(packet).wire_len;
+        let roce = parse_like(&self.data.0, &frame, wire_len).expect("a data packet, which a host of the network has made");
         let returned = call(self, &roce);
         self.frame = frame;
         returned
