@@ -4,6 +4,7 @@ mod check;
 mod cycles;
 mod footprint;
 mod list;
+mod observe;
 mod replay;
 mod rtl;
 mod run;

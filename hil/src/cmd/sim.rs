@@ -1,6 +1,7 @@
 //! `hil sim`: simulates a network from a scenario, or from a configuration of HPCC's ns-3.
 
 use super::Format;
+use super::observe::{Observers, Options};
 use anyhow::{Context, Result, ensure};
 use hil_capture::NewFile;
 use hil_sim::fabric::{Examples, Network, Scenario, Totals};
@@ -27,9 +28,11 @@ pub(crate) struct Args {
     /// Adds events to the event queue in an order that this seed chooses. The results are the same.
     #[arg(long, value_name = "SEED")]
     shuffle: Option<u64>,
-    /// Runs a second time, and fails if anything differs.
+    /// Runs a second time, without what is written while it runs, and fails if anything differs.
     #[arg(long)]
     twice: bool,
+    #[command(flatten)]
+    observers: Options,
     /// What to print on standard output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -53,9 +56,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let files = args.output.iter().flat_map(|folder| input.outputs.iter().map(|name| folder.join(name)));
     let files = files.map(|path| NewFile::create(&path, &inputs)).collect::<Result<Vec<_>, _>>()?;
-    let (totals, cost) = simulate(args, &input, args.shuffle, begun)?;
+    let mut observers = Observers::create(&args.observers, &inputs)?;
+    let (totals, cost) = simulate(args, &input, args.shuffle, begun, Some(&mut observers))?;
     if args.twice {
-        let (again, _) = simulate(args, &input, args.shuffle.map(|seed| seed + 1), cpu_seconds())?;
+        let (again, _) = simulate(args, &input, args.shuffle.map(|seed| seed + 1), cpu_seconds(), None)?;
         ensure!(again == totals, "a second run differs from the first: a fault of the simulation");
     }
     let texts = [
@@ -67,6 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         file.write_all(text.as_bytes())?;
         file.finish()?;
     }
+    observers.finish()?;
     let summary = Summary::of(&input, &totals, &cost)?;
     let mut output = stdout().lock();
     match args.format {
@@ -79,11 +84,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Events between two updates of the progress line.
 const EVENTS: u64 = 1 << 18;
 
-fn simulate(args: &Args, input: &Input, shuffle: Option<u64>, begun: f64) -> Result<(Totals, Cost)> {
+fn simulate(
+    args: &Args,
+    input: &Input,
+    shuffle: Option<u64>,
+    begun: f64,
+    observers: Option<&mut Observers>,
+) -> Result<(Totals, Cost)> {
     let mut scenario = Scenario { shuffle, ..input.scenario() };
     scenario.queue_monitor = scenario.queue_monitor.filter(|_| args.output.is_some());
     let examples = Examples::new(&scenario)?;
     let mut network = Network::new(&scenario, &examples)?;
+    if let Some(observers) = observers {
+        observers.attach(&mut network);
+    }
     let set_up = cpu_seconds();
     let is_terminal = stderr().is_terminal();
     while network.advance(EVENTS)? {

@@ -113,6 +113,8 @@ pub(super) struct Sender {
     ack_template: Vec<u8>,
     /// Packets that were sent when the present round trip began.
     round_trip_ends: u64,
+    /// Congestion notifications that the NIC was given.
+    pub(super) cnps: u64,
     /// The ports by which its packets leave each node, and those of its acknowledgements.
     paths: [Vec<u32>; 2],
 }
@@ -147,6 +149,7 @@ impl Sender {
             template: Vec::new(),
             ack_template: Vec::new(),
             round_trip_ends: 0,
+            cnps: 0,
             paths: Default::default(),
         }
     }
@@ -154,6 +157,13 @@ impl Sender {
     /// Bytes of payload acknowledged.
     pub(super) fn acked_bytes(&self) -> u64 {
         self.sending.acked_bytes()
+    }
+
+    /// The rate in bits per second and the window in bytes that the NIC allows, zeros if the flow is not open; the window is zero
+    /// too if there is none.
+    pub(super) fn allowed(&self) -> (u64, u64) {
+        let window = if self.window == u32::MAX { 0 } else { self.window.into() };
+        self.handle.map_or((0, 0), |_| (self.rate.to_bits_per_second(), window))
     }
 
     /// Whether what was sent when this last returned true is acknowledged.
@@ -649,6 +659,7 @@ impl Network<'_> {
             Kind::Data => self.on_data(now, host, flow, &frame, wire_len)?,
             Kind::Ack => self.on_ack(now, host, flow, &frame, wire_len)?,
             Kind::Cnp => {
+                self.senders[flow as usize].cnps += 1;
                 self.deliver(now, host, &packet::parse(&frame, wire_len.into())?, &RxFields::at(instant(now)))?
             }
             Kind::Request | Kind::Reply => {
@@ -746,6 +757,7 @@ impl Network<'_> {
             let acked = Bytes::new(self.counting.of((bytes, packets)) as u32);
             self.deliver(now, host, &roce, &RxFields { acked, rtt, ..RxFields::at(instant(now)) })?;
         } else if self.effects.echo && bth.becn {
+            self.senders[flow as usize].cnps += 1;
             let sender_qpn = self.flows[flow as usize].sender_qpn;
             let cnp = Response::cnp(&self.data.0, sender_qpn, CnpBodyKind::Standard, CnpMarking::default());
             let mut buffer = [0; 128];

@@ -12,6 +12,7 @@ mod port;
 mod queue_monitor;
 mod ready;
 mod routes;
+mod series;
 mod switch;
 mod topology;
 mod transport;
@@ -21,6 +22,7 @@ pub use effects::{Effects, LineHeaders};
 pub use port::serialisation;
 pub use queue_monitor::{QueueLengths, QueueMonitor};
 pub use routes::FlowTuple;
+pub use series::{Quantity, Sample, Subject};
 pub use topology::{Kind, Link, Topology};
 pub use transport::{Recovery, Transport};
 
@@ -42,6 +44,7 @@ use packets::{InFlight, PacketId};
 use port::{FRAMING, Port};
 use queue_monitor::Watch;
 use routes::Routes;
+use series::Sampler;
 use std::num::NonZeroU32;
 use switch::{Notice, Switch};
 
@@ -113,7 +116,7 @@ pub enum Origin {
 }
 
 /// Receives frames, whole and with their ICRC, each with its time.
-pub type Tap<'a> = &'a mut dyn FnMut(Picos, Origin, &[u8]) -> Result<()>;
+type Tap<'a> = Box<dyn FnMut(Picos, Origin, &[u8]) -> Result<()> + 'a>;
 
 /// A completed flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -220,6 +223,9 @@ pub struct Network<'a> {
     acknowledges: bool,
     counting: Counting,
     watch: Option<Watch>,
+    sampler: Option<Sampler<'a>>,
+    /// When it samples next.
+    sample_at: Picos,
     end: Picos,
     now: Picos,
     totals: Totals,
@@ -327,6 +333,8 @@ impl<'a> Network<'a> {
             acknowledges: false,
             counting: Counting((!effects.payload_windows).then_some(line_bytes.into())),
             watch: None,
+            sampler: None,
+            sample_at: Picos::MAX,
             end: scenario.end,
             now: 0,
             totals: Totals::default(),
@@ -334,12 +342,7 @@ impl<'a> Network<'a> {
             frame: Vec::new(),
         };
         network.set_up_nodes(scenario, &first_ports, line_bytes)?;
-        let port = |(number, port): (u32, &Port)| {
-            let is_switch = matches!(network.places[port.node as usize], Place::Switch(_));
-            (port.node, number - network.routes.first_port(port.node) + 1, is_switch)
-        };
-        let ports = (0u32..).zip(&network.ports).map(port);
-        network.watch = scenario.queue_monitor.map(|monitor| Watch::new(monitor, ports));
+        network.watch = scenario.queue_monitor.map(|monitor| Watch::new(monitor, network.port_places()));
         network.acknowledges = network.groups.iter().any(|group| group.acknowledges());
         if network.acknowledges {
             network.ack = packet::parse(&examples.acks[1], examples.acks[1].len())?;
@@ -363,8 +366,33 @@ impl<'a> Network<'a> {
     }
 
     /// Passes the frames to and from a host, and the CNPs of all switches, to a tap.
-    pub fn tap(&mut self, host: u32, tap: Tap<'a>) {
-        self.tap = Some((host, tap));
+    pub fn tap(&mut self, host: u32, tap: impl FnMut(Picos, Origin, &[u8]) -> Result<()> + 'a) {
+        self.tap = Some((host, Box::new(tap)));
+    }
+
+    /// Passes samples of all queues, ports and flows to a sink: those of each multiple of the interval, which is above 0, and of the
+    /// first one after the end of the run. What the network does stays the same.
+    ///
+    /// Samples come in the order of their times; of one time, ports come before flows, each in the order of their numbers.
+    pub fn sample(&mut self, interval: Picos, sink: impl FnMut(&Sample) -> Result<()> + 'a) {
+        self.sampler = Some(Sampler::new(interval, self.port_places(), self.specs.len(), Box::new(sink)));
+        self.sample_at = interval;
+    }
+
+    /// The node of each port, its number there from one on, and whether the node is a switch.
+    fn port_places(&self) -> impl Iterator<Item = (u32, u32, bool)> {
+        (0u32..).zip(&self.ports).map(|(number, port)| {
+            let is_switch = matches!(self.places[port.node as usize], Place::Switch(_));
+            (port.node, number - self.routes.first_port(port.node) + 1, is_switch)
+        })
+    }
+
+    /// Samples what is due until `now`, before an event of this time.
+    #[cold]
+    fn take_samples(&mut self, now: Picos) -> Result<()> {
+        let Some(sampler) = &mut self.sampler else { return Ok(()) };
+        self.sample_at = sampler.sample(self.sample_at, now, &self.ports, &self.senders)?;
+        Ok(())
     }
 
     fn set_up_nodes(&mut self, scenario: &Scenario<'_>, first_ports: &[u32], line_bytes: u16) -> Result<()> {
@@ -443,6 +471,9 @@ impl<'a> Network<'a> {
             if now > self.end {
                 return Ok(false);
             }
+            if now >= self.sample_at {
+                self.take_samples(now)?;
+            }
             self.now = now;
             self.totals.events += 1;
             let place = event.place();
@@ -481,10 +512,12 @@ impl<'a> Network<'a> {
     /// The totals. What is in flight is counted by walking all queues and links.
     ///
     /// # Errors
-    /// Packets were lost or made from nothing: a fault of the simulation.
+    /// Packets were lost or made from nothing: a fault of the simulation. Those of the sink of samples.
     pub fn finish(mut self) -> Result<Totals> {
+        self.take_samples(self.sample_at)?;
         self.totals.end = self.now;
         self.totals.packet_hops = self.packet_hops();
+        self.totals.marks = self.ports.iter().map(|port| port.marks).sum();
         self.totals.paused = self.ports.iter().map(|port| port.paused(self.now)).sum();
         self.totals.queue_lengths = self.watch.take().map(|watch| watch.finish(self.end)).unwrap_or_default();
         let in_ports: usize = self.ports.iter().map(|port| port.packets(&self.slab)).sum();

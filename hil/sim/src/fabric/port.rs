@@ -75,8 +75,11 @@ pub(super) struct Port {
     holds: BTreeMap<u32, Picos>,
     /// What the neighbour has sent past the queues, and when it arrives.
     pub(super) notices: VecDeque<(Picos, Notice)>,
-    /// Frames that have begun to leave.
+    /// Frames that have begun to leave, and their bytes.
     pub(super) sent: u64,
+    pub(super) sent_bytes: u64,
+    /// Data packets that the stages here have marked with CE.
+    pub(super) marks: u64,
 }
 
 /// Traffic classes of data.
@@ -124,6 +127,8 @@ impl Port {
             holds: BTreeMap::new(),
             notices: VecDeque::new(),
             sent: 0,
+            sent_bytes: 0,
+            marks: 0,
         }
     }
 
@@ -161,6 +166,7 @@ impl Port {
         }
         self.free_at = now + self.last.1;
         self.sent += 1;
+        self.sent_bytes += u64::from(meta.line_bytes);
         let arrives = self.free_at + self.delay;
         (meta.arrives, meta.hops) = (arrives, meta.hops + 1);
         let is_first = self.lane.is_empty();

@@ -283,7 +283,8 @@ impl Network<'_> {
         frame.clear();
         frame.extend_from_slice(self.slab.header(packet));
         let wire_len = self.slab.meta(packet).wire_len;
-        let roce = parse_like(&self.data.0, &frame, wire_len).expect("a data packet, which a host of the network has made");
+        let roce =
+            parse_like(&self.data.0, &frame, wire_len).expect("a data packet, which a host of the network has made");
         let returned = call(self, &roce);
         self.frame = frame;
         returned
@@ -380,7 +381,7 @@ impl Network<'_> {
             // Most packets leave as they came.
             if leaves_with != ecn || verdict.hop.is_some() || verdict.rewrite.is_some() {
                 self.data.1.write_verdict(self.slab.header_mut(packet), &verdict, ecn);
-                self.totals.marks += u64::from(ecn != Ecn::Ce && leaves_with == Ecn::Ce);
+                self.ports[egress as usize].marks += u64::from(ecn != Ecn::Ce && leaves_with == Ecn::Ce);
             }
             self.ports[egress as usize].hold(flow, now, verdict.hold);
         }
@@ -441,6 +442,7 @@ impl Network<'_> {
         at.free_at = at.free_at.max(now) + at.serialisation(bytes as u16);
         let arrives = at.free_at + at.delay();
         at.sent += 1;
+        at.sent_bytes += bytes as u64;
         let peer = at.peer;
         self.ports[peer as usize].notices.push_back((arrives, notice));
         self.calendar.add(Scheduled::new(arrives, EventClass::Notice, peer));
