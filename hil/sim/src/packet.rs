@@ -235,11 +235,11 @@ pub(crate) fn pfc(class: u8, quanta: u16) -> Pfc {
     Pfc::new(1 << class, times)
 }
 
-/// The bytes of the PFC frame of a host, as [`pfc`] has it.
-pub(crate) fn emit_pfc(host: usize, class: u8, quanta: u16) -> Result<Vec<u8>> {
+/// The bytes of the PFC frame that a node sends, as [`pfc`] has it.
+pub(crate) fn emit_pfc(node: usize, class: u8, quanta: u16) -> Result<Vec<u8>> {
     let mut buffer = vec![0; 64];
     let frame = pfc(class, quanta);
-    let length = frame.emit(mac(host), &mut buffer).map_err(|error| anyhow!("cannot build a PFC frame: {error:?}"))?;
+    let length = frame.emit(mac(node), &mut buffer).map_err(|error| anyhow!("cannot build a PFC frame: {error:?}"))?;
     buffer.truncate(length);
     Ok(buffer)
 }

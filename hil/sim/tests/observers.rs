@@ -1,13 +1,15 @@
 //! What is seen of a network while it runs: samples of queues, links and flows.
 
+use cc_core::wire::{self, Icrc, Parsed, Roce};
 use cc_core::{IntLayout, Nanos};
 use cc_cp::QueueStage;
 use cc_cp::red::Red;
 use hil_algorithms::algorithm;
+use hil_capture::crc::HostCrc;
 use hil_sim::Picos;
 use hil_sim::fabric::{
-    Buffer, Effects, Examples, FlowSpec, FlowTuple, Kind, Limits, Link, Network, Quantity, Sample, Scenario, Subject,
-    Threshold, Topology, Totals, Transport,
+    Buffer, Effects, Examples, FlowSpec, FlowTuple, Kind, Limits, Link, Network, Origin, Quantity, Sample, Scenario,
+    Subject, Threshold, Topology, Totals, Transport,
 };
 use hil_sim::marking::stress_scenario;
 use std::cell::RefCell;
@@ -24,8 +26,9 @@ fn run(name: &str, buffered: bool, shuffle: Option<u64>, observe: impl FnOnce(&m
     let [(_, rp), (_, np)] = algorithm.presets(None).unwrap();
     let (_, switches) = stress_scenario(algorithm.signals(), Red::PRESETS[0].values);
     let last = 2 + switches.len() as u32;
-    let mut ends = vec![[0, last], [1, 3], [2, 3]];
+    let mut ends = vec![[1, 3], [2, 3]];
     ends.extend((3..last).map(|switch| [switch, switch + 1]));
+    ends.push([0, last]);
     let mut nodes = vec![Kind::Host; 3];
     nodes.resize(last as usize + 1, Kind::Switch);
     let link = |ends| Link { ends, bits_per_second: 100_000_000_000, delay: 1_000_000, loss: 0 };
@@ -89,9 +92,9 @@ fn a_sample_is_what_follows_from_the_times_of_packets() {
         let found = samples.iter().find(|sample| (sample.quantity, sample.subject) == (quantity, subject));
         found.map(|sample| (sample.at, sample.value))
     };
-    assert_eq!(at(Quantity::Queue, Subject::Queue(3, 1, 3)), Some((10_000_000, 103 * 1_058)));
+    assert_eq!(at(Quantity::Queue, Subject::Queue(3, 3, 3)), Some((10_000_000, 103 * 1_058)));
     assert_eq!(at(Quantity::Sent, Subject::Port(1, 1)), Some((10_000_000, 116 * 1_058)));
-    assert_eq!(at(Quantity::Sent, Subject::Port(3, 1)), Some((10_000_000, 103 * 1_058)));
+    assert_eq!(at(Quantity::Sent, Subject::Port(3, 3)), Some((10_000_000, 103 * 1_058)));
     assert_eq!(at(Quantity::Rate, Subject::Flow(0)), Some((10_000_000, 100_000_000_000)));
     assert_eq!(at(Quantity::Queue, Subject::Queue(1, 1, 3)), None);
     assert_eq!(at(Quantity::Paused, Subject::Port(1, 1)), None);
@@ -129,4 +132,81 @@ fn samples_sum_to_the_totals_and_change_nothing() {
     }
     let (totals, samples) = sampled("dcqcn", false, None, 10_000_000);
     assert!(totals.marks > 0 && sum(&samples, Quantity::Cnps) > 0, "{totals:?}");
+}
+
+/// A frame that a tap saw.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Seen {
+    at: Picos,
+    origin: Origin,
+    frame: Vec<u8>,
+}
+
+/// A run as [`run`] has it, with what the taps of these ports see.
+fn tapped(name: &str, buffered: bool, ports: [(u32, u32); 2]) -> (Totals, [Vec<Seen>; 2]) {
+    let seen = [(); 2].map(|()| Rc::new(RefCell::new(Vec::<Seen>::new())));
+    let totals = run(name, buffered, None, |network| {
+        for ((node, port), seen) in ports.into_iter().zip(&seen) {
+            let seen = Rc::clone(seen);
+            let tap = move |at, origin, frame: &[u8]| {
+                seen.borrow_mut().push(Seen { at, origin, frame: frame.to_vec() });
+                Ok(())
+            };
+            network.tap_port(node, port, tap).unwrap();
+        }
+    });
+    (totals, seen.map(|seen| seen.take()))
+}
+
+/// What leaves by one end of a link arrives at the other, byte for byte: the frame's time on the line at 100 Gb/s, with 24 bytes of
+/// preamble, check sequence and gap, and 1 us later. Each frame has a valid ICRC, or is a PFC frame of those that are counted, and
+/// the taps change nothing.
+#[test]
+fn what_leaves_a_port_arrives_at_the_other_end() {
+    for (name, buffered) in [("pfc", true), ("dcqcn", true), ("hpcc", false), ("hpcc_star", false), ("mlcc", false)] {
+        let (totals, ends) = tapped(name, buffered, [(1, 1), (3, 1)]);
+        assert!(totals == run(name, buffered, None, |_| {}), "{name}");
+        let is_pfc = |seen: &&Seen| matches!(wire::parse(&seen.frame, seen.frame.len()), Ok(Parsed::Pfc(_)));
+        for seen in &ends {
+            assert!(seen.is_sorted_by_key(|seen| seen.at), "{name}: times are not in order");
+            for frame in seen.iter().filter(|seen| !is_pfc(seen)).map(|seen| &seen.frame) {
+                let roce = Roce::of(frame).unwrap_or_else(|| panic!("{name}: {frame:02x?}"));
+                assert_eq!(roce.icrc::<HostCrc>(), Icrc::Valid, "{name}: {frame:02x?}");
+            }
+        }
+        for [from, to] in [[0, 1], [1, 0]] {
+            let of = |end: usize, origin| ends[end].iter().filter(move |seen| seen.origin == origin);
+            let sent: Vec<&Seen> = of(from, Origin::Sent).filter(|seen| !is_pfc(seen)).collect();
+            let arrived: Vec<&Seen> = of(to, Origin::Arrived).filter(|seen| !is_pfc(seen)).collect();
+            assert!(arrived.len() > 100 && sent.len() - arrived.len() < 20, "{name}: the last may be on the link");
+            for (sent, arrived) in sent.iter().zip(&arrived) {
+                let on_the_line = (sent.frame.len() as u64 + 24) * 80;
+                assert_eq!(arrived.at, sent.at + on_the_line + 1_000_000, "{name}");
+                assert!(arrived.frame == sent.frame, "{name}: at {}", sent.at);
+            }
+        }
+        let pfc = ends[0].iter().filter(is_pfc).count();
+        assert_eq!(pfc, totals.pfc.iter().filter(|pfc| pfc.node == 1).count(), "{name}");
+        assert_eq!(pfc > 0, buffered, "{name}");
+        assert_eq!(ends[1].iter().filter(is_pfc).count(), pfc, "{name}");
+    }
+}
+
+#[test]
+fn the_tap_of_a_port_that_is_not_there_is_refused_and_an_error_of_a_tap_ends_the_run() {
+    run("pfc", false, None, |network| {
+        let error = network.tap_port(3, 4, |_, _, _| Ok(())).unwrap_err().to_string();
+        assert_eq!(error, "no port 4 at node 3, which has 3, counted from 1");
+        assert!(network.tap_port(9, 1, |_, _, _| Ok(())).is_err());
+    });
+    run("pfc", false, None, |network| {
+        let mut left = 3;
+        let tap = move |_, _, _: &[u8]| {
+            left -= 1;
+            anyhow::ensure!(left != 0, "the disk is full");
+            Ok(())
+        };
+        network.tap_port(1, 1, tap).unwrap();
+        assert_eq!(network.advance(1_000).unwrap_err().to_string(), "the disk is full");
+    });
 }

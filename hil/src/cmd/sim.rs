@@ -96,7 +96,7 @@ fn simulate(
     let examples = Examples::new(&scenario)?;
     let mut network = Network::new(&scenario, &examples)?;
     if let Some(observers) = observers {
-        observers.attach(&mut network);
+        observers.attach(&mut network)?;
     }
     let set_up = cpu_seconds();
     let is_terminal = stderr().is_terminal();

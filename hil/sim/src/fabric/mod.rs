@@ -29,7 +29,7 @@ pub use transport::{Recovery, Transport};
 use crate::marking::{Pauses, Stages};
 use crate::packet::{self, Control, DataLayout, Flow, PacketFormat};
 use crate::{Picos, instant};
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Error, Result, anyhow, ensure};
 use buffer::SharedBuffer;
 use calendar::{Calendar, Class, Event};
 use cc_core::wire::{self, AckFields, NoCrc, Response, Roce, cm};
@@ -106,12 +106,13 @@ pub struct Scenario<'a> {
 /// What a frame is to a tap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// Its last bit has arrived at the host of the tap.
+    /// Its last bit has arrived at the host or the port of the tap.
     Arrived,
-    /// The host of the tap sends it. Data, when its first bit leaves; other frames, when the host decides to send them and before
-    /// they wait for the port, so that a CNP has the time of the packet that caused it.
+    /// The host or the port of the tap sends it. At a port: when its first bit leaves, but a PFC frame when it is decided upon,
+    /// before it waits for the frame that leaves. At a host: data, when its first bit leaves; other frames, when the host decides
+    /// to send them and before they wait for the port, so that a CNP has the time of the packet that caused it.
     Sent,
-    /// A CNP that a switch sends, to any host.
+    /// A CNP that a switch sends, to any host; not at the tap of a port.
     Switch,
 }
 
@@ -213,6 +214,10 @@ pub struct Network<'a> {
     pauses: Option<(u32, Pauses)>,
     /// The host to and from which frames are passed to a tap.
     tap: Option<(u32, Tap<'a>)>,
+    /// The ports whose frames are passed to a tap.
+    port_taps: Vec<(u32, Tap<'a>)>,
+    /// The first error of one of these taps.
+    tap_error: Option<Error>,
     /// Switches send CNPs, which name a flow by its receiver and the queue pair there.
     remote_names: bool,
     /// Evicted records are expected.
@@ -327,6 +332,8 @@ impl<'a> Network<'a> {
             transport: scenario.transport,
             pauses: scenario.pauses,
             tap: None,
+            port_taps: Vec::new(),
+            tap_error: None,
             remote_names: signals.contains(Signals::SWITCH_INT),
             may_evict: scenario.records.is_some(),
             uses_acks: !Signals::CNP.with(Signals::UNDETERMINED).contains(signals),
@@ -368,6 +375,26 @@ impl<'a> Network<'a> {
     /// Passes the frames to and from a host, and the CNPs of all switches, to a tap.
     pub fn tap(&mut self, host: u32, tap: impl FnMut(Picos, Origin, &[u8]) -> Result<()> + 'a) {
         self.tap = Some((host, Box::new(tap)));
+    }
+
+    /// Passes the frames that leave and arrive by a port to a tap, in the order of their times, PFC frames included. The port is that
+    /// of a node, counted from one in the order of its links. Messages between switches are not frames of the simulation. What the
+    /// network does stays the same. After an error of the tap, [`Network::advance`] returns it at its end.
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub fn tap_port(
+        &mut self,
+        node: u32,
+        port: u32,
+        tap: impl FnMut(Picos, Origin, &[u8]) -> Result<()> + 'a,
+    ) -> Result<()> {
+        let found = self.port_places().position(|(at, number, _)| (at, number) == (node, port));
+        let ports = self.port_places().filter(|&(at, ..)| at == node).count();
+        let number =
+            found.with_context(|| format!("no port {port} at node {node}, which has {ports}, counted from 1"))?;
+        self.port_taps.push((number as u32, Box::new(tap)));
+        Ok(())
     }
 
     /// Passes samples of all queues, ports and flows to a sink: those of each multiple of the interval, which is above 0, and of the
@@ -491,7 +518,7 @@ impl<'a> Network<'a> {
                 Class::Pause => self.pause_port(now, place)?,
             }
         }
-        Ok(true)
+        self.tap_error.take().map_or(Ok(true), Err)
     }
 
     /// The time of the last event.
@@ -515,6 +542,7 @@ impl<'a> Network<'a> {
     /// Packets were lost or made from nothing: a fault of the simulation. Those of the sink of samples.
     pub fn finish(mut self) -> Result<Totals> {
         self.take_samples(self.sample_at)?;
+        self.tap_error.take().map_or(Ok(()), Err)?;
         self.totals.end = self.now;
         self.totals.packet_hops = self.packet_hops();
         self.totals.marks = self.ports.iter().map(|port| port.marks).sum();
@@ -552,19 +580,28 @@ impl<'a> Network<'a> {
             self.slab.remove(packet);
             return Ok(());
         }
+        self.show_at_port(now, Origin::Arrived, port, |slab| whole_frame(slab, packet));
         match self.places[node as usize] {
             Place::Host(host) => self.receive(now, host, packet),
             Place::Switch(switch) => self.forward(now, switch, port, packet),
         }
     }
 
-    /// Passes a packet to the tap, as a whole frame: headers, a payload of zeros, and the ICRC.
+    /// Passes a packet to the tap.
     fn show(&mut self, now: Picos, origin: Origin, packet: PacketId) -> Result<()> {
         let Some((_, tap)) = &mut self.tap else { return Ok(()) };
-        let mut frame = self.slab.header(packet).to_vec();
-        frame.resize(self.slab.meta(packet).wire_len.into(), 0);
-        ensure!(wire::write_icrc::<HostCrc>(&mut frame), "the network made a frame that cannot be parsed");
-        tap(now, origin, &frame)
+        tap(now, origin, &whole_frame(&self.slab, packet)?)
+    }
+
+    /// Passes a frame to the taps of a port, if it has any.
+    fn show_at_port(&mut self, now: Picos, origin: Origin, port: u32, frame: impl Fn(&InFlight) -> Result<Vec<u8>>) {
+        if self.port_taps.is_empty() {
+            return;
+        }
+        for (_, tap) in self.port_taps.iter_mut().filter(|&&mut (tapped, _)| tapped == port) {
+            let shown = frame(&self.slab).and_then(|frame| tap(now, origin, &frame));
+            self.tap_error = self.tap_error.take().or(shown.err());
+        }
     }
 
     /// Whether frames of this host are passed to a tap.
@@ -574,11 +611,20 @@ impl<'a> Network<'a> {
 
     /// A port begins to send a packet.
     fn begin(&mut self, now: Picos, port: u32, packet: PacketId) {
+        self.show_at_port(now, Origin::Sent, port, |slab| whole_frame(slab, packet));
         let port = &mut self.ports[port as usize];
         if let Some(arrives) = port.begin(now, packet, &mut self.slab) {
             self.calendar.add(Event::new(arrives, Class::Arrival, port.peer));
         }
     }
+}
+
+/// A packet as a whole frame: headers, a payload of zeros, and the ICRC.
+fn whole_frame(slab: &InFlight, packet: PacketId) -> Result<Vec<u8>> {
+    let mut frame = slab.header(packet).to_vec();
+    frame.resize(slab.meta(packet).wire_len.into(), 0);
+    ensure!(wire::write_icrc::<HostCrc>(&mut frame), "the network made a frame that cannot be parsed");
+    Ok(frame)
 }
 
 /// The connections of a scenario's flows. Queue pairs of senders have numbers of their own in the whole network, which leads from an

@@ -8,6 +8,7 @@ use super::port::Port;
 use super::{FlowSpec, Network, Origin, PfcRecord, Picos, Place};
 use crate::instant;
 use crate::marking::Stages;
+use crate::packet;
 use anyhow::Result;
 use cc_core::table::Heap;
 use cc_core::wire::shim::IntShim;
@@ -443,9 +444,17 @@ impl Network<'_> {
         let arrives = at.free_at + at.delay();
         at.sent += 1;
         at.sent_bytes += bytes as u64;
-        let peer = at.peer;
+        let Port { node, peer, .. } = *at;
+        self.show_notice(now, Origin::Sent, port, node, notice);
         self.ports[peer as usize].notices.push_back((arrives, notice));
         self.calendar.add(Scheduled::new(arrives, EventClass::Notice, peer));
+    }
+
+    /// Passes a PFC frame that a node sends to the taps of a port.
+    fn show_notice(&mut self, now: Picos, origin: Origin, port: u32, sender: u32, notice: Notice) {
+        if let Notice::Pfc(class, quanta) = notice {
+            self.show_at_port(now, origin, port, |_| packet::emit_pfc(sender as usize, class, quanta));
+        }
     }
 
     /// Something that the neighbour at a port has sent past the queues has arrived.
@@ -456,6 +465,7 @@ impl Network<'_> {
             if self.ports[peer as usize].loses() {
                 continue;
             }
+            self.show_notice(now, Origin::Arrived, port, self.ports[peer as usize].node, notice);
             let mut over = None;
             if let Notice::Pfc(class, quanta) = notice {
                 let at = &mut self.ports[port as usize];
