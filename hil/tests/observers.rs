@@ -93,6 +93,21 @@ fn a_capture_of_a_port_replays_without_a_fault() {
     }
 }
 
+/// Every packet is checked at both nodes that it reaches: 101 of each of four flows, and as many acknowledgements.
+#[test]
+fn checked_frames_are_counted_and_change_nothing() {
+    for mode in [1, 3, 7] {
+        let folder = star(mode);
+        let checked = json(&folder, &["sim", "config.txt", "--check-frames", "--twice"]);
+        let plain = json(&folder, &["sim", "config.txt"]);
+        assert_eq!(checked["checked_frames"], 2 * 2 * 4 * 101, "mode {mode}");
+        assert_eq!(plain.get("checked_frames"), None);
+        for same in ["packets", "packet_hops", "events", "flows", "slowdown", "cc"] {
+            assert_eq!(checked[same], plain[same], "mode {mode}: {same}");
+        }
+    }
+}
+
 #[test]
 fn options_that_are_wrong_are_refused_and_leave_no_file() {
     let folder = star(1);

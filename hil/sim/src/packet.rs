@@ -160,7 +160,7 @@ pub(crate) enum Control {
 pub(crate) static ZEROS: [u8; 4_096] = [0; 4_096];
 
 /// DSCP of RDMA data, the vendors' usual choice.
-const DATA_DSCP: u8 = 26;
+pub(crate) const DATA_DSCP: u8 = 26;
 const PARTITION: u16 = 0xffff;
 
 /// A locally administered address for each host.
@@ -176,7 +176,7 @@ fn address(host: usize) -> Ipv4Addr {
 }
 
 /// Headers of a frame of `flow` to `to`.
-fn headers(flow: &Flow, to: usize) -> Frame<'static> {
+pub(crate) fn headers(flow: &Flow, to: usize) -> Frame<'static> {
     let forward = to == flow.receiver;
     let from = if forward { flow.sender } else { flow.receiver };
     let dest_qp = if forward { flow.receiver_qpn } else { flow.sender_qpn };

@@ -51,6 +51,9 @@ pub struct Summary {
     pub pfc: Pfc,
     /// What congestion control did, by algorithm.
     pub cc: BTreeMap<String, Control>,
+    /// Packets whose bytes were held to a full emission, at each node that they reached; absent if that was not requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checked_frames: Option<u64>,
     /// What the reader should know.
     pub warnings: Vec<String>,
 }
@@ -341,6 +344,7 @@ impl Summary {
             queue: Queue { max_bytes: totals.longest_queue },
             pfc: Pfc { frames: totals.pfc_frames, pause_ns: totals.paused / 1_000 },
             cc: [(algorithm.to_owned(), control)].into(),
+            checked_frames: None,
             warnings,
         })
     }
@@ -392,6 +396,12 @@ impl fmt::Display for Summary {
             writeln!(
                 f,
                 "losses      {lost} packets lost on links, {sent_again} data packets sent again, {timeouts} timeouts"
+            )?;
+        }
+        if let Some(checked) = self.checked_frames {
+            writeln!(
+                f,
+                "checked     {checked} arrivals of packets: each is what a full parse and a full emission make"
             )?;
         }
         writeln!(

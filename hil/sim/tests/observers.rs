@@ -4,7 +4,7 @@ use cc_core::wire::{self, Icrc, Parsed, Roce};
 use cc_core::{IntLayout, Nanos};
 use cc_cp::QueueStage;
 use cc_cp::red::Red;
-use hil_algorithms::algorithm;
+use hil_algorithms::{algorithm, registry};
 use hil_capture::crc::HostCrc;
 use hil_sim::Picos;
 use hil_sim::fabric::{
@@ -22,6 +22,17 @@ const FLOW: u64 = 300_001;
 /// [`stress_scenario`] has for an algorithm, in a line. With a buffer, PFC pauses a host of which a switch holds 60 kB.
 /// `observe` attaches what is to see the network.
 fn run(name: &str, buffered: bool, shuffle: Option<u64>, observe: impl FnOnce(&mut Network<'_>)) -> Totals {
+    run_until(name, buffered, shuffle, observe, |_| {})
+}
+
+/// The same, with a look at the network at its end.
+fn run_until(
+    name: &str,
+    buffered: bool,
+    shuffle: Option<u64>,
+    observe: impl FnOnce(&mut Network<'_>),
+    end: impl FnOnce(&Network<'_>),
+) -> Totals {
     let algorithm = algorithm(name).unwrap();
     let [(_, rp), (_, np)] = algorithm.presets(None).unwrap();
     let (_, switches) = stress_scenario(algorithm.signals(), Red::PRESETS[0].values);
@@ -61,6 +72,7 @@ fn run(name: &str, buffered: bool, shuffle: Option<u64>, observe: impl FnOnce(&m
     let mut network = Network::new(&scenario, &examples).unwrap();
     observe(&mut network);
     while network.advance(1 << 20).unwrap() {}
+    end(&network);
     network.finish().unwrap()
 }
 
@@ -209,4 +221,28 @@ fn the_tap_of_a_port_that_is_not_there_is_refused_and_an_error_of_a_tap_ends_the
         network.tap_port(1, 1, tap).unwrap();
         assert_eq!(network.advance(1_000).unwrap_err().to_string(), "the disk is full");
     });
+}
+
+/// Every packet of every algorithm is what a full parse and a full emission make of it, at each node that it reaches: as many as were
+/// delivered, and those of the links between. Nothing else changes.
+#[test]
+fn packets_of_every_algorithm_are_what_a_full_emission_makes() {
+    for name in registry::names() {
+        let plain = run(name, true, None, |_| {});
+        let checked = Rc::new(RefCell::new(None));
+        let kept = Rc::clone(&checked);
+        let totals = run_until(
+            name,
+            true,
+            None,
+            |network| network.check_frames(),
+            |network| {
+                kept.replace(network.checked_frames());
+            },
+        );
+        assert!(totals == plain, "{name}: {totals:?}, unchecked {plain:?}");
+        let checked = checked.take().unwrap();
+        let least = 2 * totals.delivered - totals.in_flight;
+        assert!((least..=totals.packet_hops).contains(&checked), "{name}: {checked} checked, {totals:?}");
+    }
 }

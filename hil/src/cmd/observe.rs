@@ -21,6 +21,10 @@ pub(crate) struct Options {
     /// given several times.
     #[arg(long, value_name = "NODE:PORT=FILE", value_parser = capture)]
     pcap: Vec<Capture>,
+    /// Holds every packet that arrives at a node to a full parse and a full emission of its headers, and fails at the first
+    /// difference. Prints how many were checked.
+    #[arg(long)]
+    check_frames: bool,
 }
 
 /// A port, by its node and its number there, and the file for its frames.
@@ -47,6 +51,7 @@ fn interval(text: &str) -> Result<Picos, String> {
 /// The files that are written while a simulation runs. They appear when [`Observers::finish`] succeeds.
 pub(crate) struct Observers {
     interval: Picos,
+    check_frames: bool,
     series: Option<NewFile>,
     captures: Vec<(Capture, Writer<NewFile>)>,
 }
@@ -66,7 +71,8 @@ impl Observers {
             let name = format!("node {} port {}", capture.node, capture.port);
             Ok((capture.clone(), Writer::new(create("--pcap", &capture.path)?, &[&name])?))
         });
-        Ok(Self { interval: options.interval, series, captures: captures.collect::<Result<_>>()? })
+        let captures = captures.collect::<Result<_>>()?;
+        Ok(Self { interval: options.interval, check_frames: options.check_frames, series, captures })
     }
 
     /// Lets them see what a network does.
@@ -74,6 +80,9 @@ impl Observers {
     /// # Errors
     /// A port that the network does not have.
     pub(crate) fn attach<'a>(&'a mut self, network: &mut Network<'a>) -> Result<()> {
+        if self.check_frames {
+            network.check_frames();
+        }
         if let Some(file) = &mut self.series {
             network.sample(self.interval, |sample| writeln!(file, "{sample}").context("cannot write the series"));
         }

@@ -57,9 +57,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let files = args.output.iter().flat_map(|folder| input.outputs.iter().map(|name| folder.join(name)));
     let files = files.map(|path| NewFile::create(&path, &inputs)).collect::<Result<Vec<_>, _>>()?;
     let mut observers = Observers::create(&args.observers, &inputs)?;
-    let (totals, cost) = simulate(args, &input, args.shuffle, begun, Some(&mut observers))?;
+    let (totals, cost, checked_frames) = simulate(args, &input, args.shuffle, begun, Some(&mut observers))?;
     if args.twice {
-        let (again, _) = simulate(args, &input, args.shuffle.map(|seed| seed + 1), cpu_seconds(), None)?;
+        let (again, ..) = simulate(args, &input, args.shuffle.map(|seed| seed + 1), cpu_seconds(), None)?;
         ensure!(again == totals, "a second run differs from the first: a fault of the simulation");
     }
     let texts = [
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         file.finish()?;
     }
     observers.finish()?;
-    let summary = Summary::of(&input, &totals, &cost)?;
+    let summary = Summary { checked_frames, ..Summary::of(&input, &totals, &cost)? };
     let mut output = stdout().lock();
     match args.format {
         Format::Text => writeln!(output, "{summary}"),
@@ -90,7 +90,7 @@ fn simulate(
     shuffle: Option<u64>,
     begun: f64,
     observers: Option<&mut Observers>,
-) -> Result<(Totals, Cost)> {
+) -> Result<(Totals, Cost, Option<u64>)> {
     let mut scenario = Scenario { shuffle, ..input.scenario() };
     scenario.queue_monitor = scenario.queue_monitor.filter(|_| args.output.is_some());
     let examples = Examples::new(&scenario)?;
@@ -114,7 +114,8 @@ fn simulate(
         setup_cpu_seconds: set_up - begun,
         peak_rss_bytes: peak_rss_bytes(),
     };
-    Ok((network.finish()?, cost))
+    let checked_frames = network.checked_frames();
+    Ok((network.finish()?, cost, checked_frames))
 }
 
 /// Shows the simulated time, the speed, and the time that is left if the rest of the bytes takes as long as those acknowledged.

@@ -5,6 +5,7 @@
 
 mod buffer;
 pub(crate) mod calendar;
+mod check;
 mod effects;
 mod host;
 pub(crate) mod packets;
@@ -35,12 +36,13 @@ use calendar::{Calendar, Class, Event};
 use cc_core::wire::{self, AckFields, NoCrc, Response, Roce, cm};
 use cc_core::{Bytes, IntLayout, Nanos, Psn, Qpn, Rate};
 use cc_rp::Signals;
+use check::check;
 use hil_algorithms::settings::SettingsTable;
 use hil_algorithms::{Algorithm, NicGroup};
 use hil_capture::crc::HostCrc;
 use hil_cores::random::SplitMix;
 use host::{Counting, Host, Sender};
-use packets::{InFlight, PacketId};
+use packets::{InFlight, Kind as PacketKind, Meta, PacketId};
 use port::{FRAMING, Port};
 use queue_monitor::Watch;
 use routes::Routes;
@@ -218,6 +220,8 @@ pub struct Network<'a> {
     port_taps: Vec<(u32, Tap<'a>)>,
     /// The first error of one of these taps.
     tap_error: Option<Error>,
+    /// How many packets were checked on arrival, if they are.
+    checked: Option<u64>,
     /// Switches send CNPs, which name a flow by its receiver and the queue pair there.
     remote_names: bool,
     /// Evicted records are expected.
@@ -334,6 +338,7 @@ impl<'a> Network<'a> {
             tap: None,
             port_taps: Vec::new(),
             tap_error: None,
+            checked: None,
             remote_names: signals.contains(Signals::SWITCH_INT),
             may_evict: scenario.records.is_some(),
             uses_acks: !Signals::CNP.with(Signals::UNDETERMINED).contains(signals),
@@ -395,6 +400,17 @@ impl<'a> Network<'a> {
             found.with_context(|| format!("no port {port} at node {node}, which has {ports}, counted from 1"))?;
         self.port_taps.push((number as u32, Box::new(tap)));
         Ok(())
+    }
+
+    /// Holds the bytes of every packet that arrives at a node, which templates and changes in place have made, to a full parse and a
+    /// full emission. The first difference ends the run with an error. What the network does stays the same.
+    pub fn check_frames(&mut self) {
+        self.checked = Some(0);
+    }
+
+    /// How many packets were checked, if [`Network::check_frames`] was called.
+    pub fn checked_frames(&self) -> Option<u64> {
+        self.checked
     }
 
     /// Passes samples of all queues, ports and flows to a sink: those of each multiple of the interval, which is above 0, and of the
@@ -581,10 +597,26 @@ impl<'a> Network<'a> {
             return Ok(());
         }
         self.show_at_port(now, Origin::Arrived, port, |slab| whole_frame(slab, packet));
+        if self.checked.is_some() {
+            self.check(port, packet)?;
+        }
         match self.places[node as usize] {
             Place::Host(host) => self.receive(now, host, packet),
             Place::Switch(switch) => self.forward(now, switch, port, packet),
         }
+    }
+
+    /// Checks a packet that has arrived at a port, see [`Network::check_frames`].
+    #[cold]
+    fn check(&mut self, port: u32, packet: PacketId) -> Result<()> {
+        let Meta { flow, kind, wire_len, .. } = *self.slab.meta(packet);
+        let example = if kind == PacketKind::Data { &self.data.0 } else { &self.ack };
+        check(self.slab.header(packet), wire_len, kind, &self.flows[flow as usize], example).with_context(|| {
+            let Port { node, .. } = self.ports[port as usize];
+            format!("flow {flow}: a packet ({kind:?}) that arrived at node {node} is wrong: a fault of the simulation")
+        })?;
+        self.checked = self.checked.map(|checked| checked + 1);
+        Ok(())
     }
 
     /// Passes a packet to the tap.
