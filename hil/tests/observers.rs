@@ -108,6 +108,24 @@ fn checked_frames_are_counted_and_change_nothing() {
     }
 }
 
+/// The plots are there, with a line for the bin of the flows' size, one for the queue that all flows share, and one for each flow.
+#[test]
+fn plots_have_a_line_for_each_bin_queue_and_flow() {
+    let folder = star(1);
+    printed(&folder, &["sim", "config.txt", "--output", "out", "--svg", "--interval", "1us"]);
+    for (name, line, lines) in [
+        ("slowdown.svg", "<title>100 kB to 1 MB: 4 flows</title>", 1),
+        ("queues.svg", "<title>node 5 port 1 class 3</title>", 1),
+        ("rates.svg", "<title>flow 3</title>", 4),
+    ] {
+        let svg = read(&folder, &format!("out/{name}"));
+        assert!(svg.contains(line) && svg.ends_with("</svg>\n"), "{name}: {svg}");
+        assert_eq!(svg.matches("<title>").count(), lines, "{name}");
+    }
+    let refused = hil(&folder, &["sim", "config.txt", "--svg"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--output <DIR>"));
+}
+
 #[test]
 fn options_that_are_wrong_are_refused_and_leave_no_file() {
     let folder = star(1);

@@ -13,6 +13,7 @@ pub mod marking;
 pub mod named;
 pub mod ns3;
 mod packet;
+pub mod plot;
 mod scenario;
 mod slab;
 mod source;

@@ -1,6 +1,6 @@
 //! What a run came to, for its reader and for scripts.
 
-use crate::fabric::Totals;
+use crate::fabric::{Completion, Totals};
 use crate::input::Input;
 use crate::marking::Stages;
 use anyhow::Result;
@@ -266,7 +266,16 @@ pub struct Cost {
 }
 
 /// Bounds of the bins of flows by size, in bytes.
-const BINS: [u64; 5] = [0, 10_000, 100_000, 1_000_000, u64::MAX];
+pub(crate) const BINS: [u64; 5] = [0, 10_000, 100_000, 1_000_000, u64::MAX];
+
+/// The bytes and the slowdown of each completed flow: its time over that in an empty network.
+pub fn slowdowns(input: &Input, totals: &Totals) -> Vec<(u64, f64)> {
+    let slowdown = |done: &Completion| {
+        let ideal = input.ideal(done.flow as usize).max(1);
+        (input.flows[done.flow as usize].bytes, (done.time / 1_000) as f64 / ideal as f64)
+    };
+    totals.completions.iter().map(slowdown).collect()
+}
 
 impl Summary {
     /// The summary of a run.
@@ -275,14 +284,7 @@ impl Summary {
     /// A link's speed has no stages.
     pub fn of(input: &Input, totals: &Totals, cost: &Cost) -> Result<Self> {
         let algorithm = input.algorithm.name();
-        let slowdowns: Vec<(u64, f64)> = totals
-            .completions
-            .iter()
-            .map(|done| {
-                let ideal = input.ideal(done.flow as usize).max(1);
-                (input.flows[done.flow as usize].bytes, (done.time / 1_000) as f64 / ideal as f64)
-            })
-            .collect();
+        let slowdowns = slowdowns(input, totals);
         let mut times: Vec<u64> = totals.completions.iter().map(|done| done.time).collect();
         times.sort_unstable();
         let micros = |picos: u64| picos as f64 / 1e6;
@@ -368,12 +370,7 @@ impl fmt::Display for Summary {
                 writeln!(f, "  {name:<14} {flows:>7} {mean:>7.3} {p50:>7.3} {p95:>7.3} {p99:>7.3} {p999:>7.3}")
             };
             for Bin { from, below, flows, slowdown } in &self.bins {
-                let name = match below {
-                    Some(below) if *from == 0 => format!("below {}", size(*below)),
-                    Some(below) => format!("{} to {}", size(*from), size(*below)),
-                    None => format!("from {}", size(*from)),
-                };
-                line(f, &name, *flows, slowdown)?;
+                line(f, &bin_name(*from, *below), *flows, slowdown)?;
             }
             line(f, "all", *completed, all)?;
         }
@@ -419,6 +416,15 @@ impl fmt::Display for Summary {
             writeln!(f, "as in ns-3  {}", self.effects.join(", "))?;
         }
         write!(f, "inputs      {}, seed {}", self.inputs, self.seed)
+    }
+}
+
+/// The name of a bin by its bounds.
+pub(crate) fn bin_name(from: u64, below: Option<u64>) -> String {
+    match below {
+        Some(below) if from == 0 => format!("below {}", size(below)),
+        Some(below) => format!("{} to {}", size(from), size(below)),
+        None => format!("from {}", size(from)),
     }
 }
 

@@ -3,9 +3,10 @@
 use anyhow::{Context, Result, ensure};
 use hil_capture::{NewFile, Writer};
 use hil_sim::Picos;
-use hil_sim::fabric::{Network, Sample};
+use hil_sim::fabric::{Network, Quantity, Sample};
 use hil_sim::ns3;
-use std::io::Write;
+use hil_sim::plot::{self, States};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Options of `hil sim` that choose what is written while it runs.
@@ -25,6 +26,10 @@ pub(crate) struct Options {
     /// difference. Prints how many were checked.
     #[arg(long)]
     check_frames: bool,
+    /// Plots the distribution of slowdowns, and the queues and rates that reach the largest values, in the folder of --output:
+    /// slowdown.svg, queues.svg and rates.svg.
+    #[arg(long, requires = "output")]
+    svg: bool,
 }
 
 /// A port, by its node and its number there, and the file for its frames.
@@ -54,11 +59,41 @@ pub(crate) struct Observers {
     check_frames: bool,
     series: Option<NewFile>,
     captures: Vec<(Capture, Writer<NewFile>)>,
+    plots: Option<Plots>,
+}
+
+/// The files of the plots, and what is collected for them.
+struct Plots {
+    slowdown: NewFile,
+    states: [(Quantity, States, NewFile); 2],
+}
+
+impl Plots {
+    fn create(folder: &Path, inputs: &[&Path]) -> Result<Self> {
+        let create = |name: &str| NewFile::create(&folder.join(name), inputs);
+        let states = |quantity, name| Ok::<_, io::Error>((quantity, States::default(), create(name)?));
+        let states = [states(Quantity::Queue, "queues.svg")?, states(Quantity::Rate, "rates.svg")?];
+        Ok(Self { slowdown: create("slowdown.svg")?, states })
+    }
+
+    fn take(&mut self, sample: &Sample) {
+        let of_quantity = |(quantity, ..): &&mut (Quantity, States, NewFile)| *quantity == sample.quantity;
+        self.states.iter_mut().filter(of_quantity).for_each(|(_, states, _)| states.take(sample));
+    }
+
+    fn finish(self, slowdowns: &[(u64, f64)]) -> Result<()> {
+        let states = self.states.into_iter().map(|(quantity, states, file)| (states.svg(quantity), file));
+        for (svg, mut file) in states.chain([(plot::slowdowns(slowdowns), self.slowdown)]) {
+            file.write_all(svg.as_bytes())?;
+            file.finish()?;
+        }
+        Ok(())
+    }
 }
 
 impl Observers {
-    /// Creates the files, none of which may replace an input.
-    pub(crate) fn create(options: &Options, inputs: &[&Path]) -> Result<Self> {
+    /// Creates the files, none of which may replace an input. Plots go to the folder `output`.
+    pub(crate) fn create(options: &Options, output: Option<&Path>, inputs: &[&Path]) -> Result<Self> {
         let create = |option: &str, path: &Path| {
             ensure!(path.as_os_str() != "-", "{option}: expected the name of a file, not standard output");
             Ok(NewFile::create(path, inputs)?)
@@ -72,7 +107,8 @@ impl Observers {
             Ok((capture.clone(), Writer::new(create("--pcap", &capture.path)?, &[&name])?))
         });
         let captures = captures.collect::<Result<_>>()?;
-        Ok(Self { interval: options.interval, check_frames: options.check_frames, series, captures })
+        let plots = output.filter(|_| options.svg).map(|folder| Plots::create(folder, inputs)).transpose()?;
+        Ok(Self { interval: options.interval, check_frames: options.check_frames, series, captures, plots })
     }
 
     /// Lets them see what a network does.
@@ -83,8 +119,14 @@ impl Observers {
         if self.check_frames {
             network.check_frames();
         }
-        if let Some(file) = &mut self.series {
-            network.sample(self.interval, |sample| writeln!(file, "{sample}").context("cannot write the series"));
+        let Self { series, plots, .. } = self;
+        if series.is_some() || plots.is_some() {
+            network.sample(self.interval, move |sample| {
+                if let Some(plots) = plots {
+                    plots.take(sample);
+                }
+                series.as_mut().map_or(Ok(()), |file| writeln!(file, "{sample}")).context("cannot write the series")
+            });
         }
         for (Capture { node, port, path }, file) in &mut self.captures {
             let tap = |time: Picos, _, frame: &[u8]| {
@@ -95,8 +137,9 @@ impl Observers {
         Ok(())
     }
 
-    /// Gives the files their names.
-    pub(crate) fn finish(self) -> Result<()> {
+    /// Draws the plots, and gives the files their names. `slowdowns` are those of [`hil_sim::summary::slowdowns`].
+    pub(crate) fn finish(self, slowdowns: &[(u64, f64)]) -> Result<()> {
+        self.plots.map_or(Ok(()), |plots| plots.finish(slowdowns))?;
         self.series.map_or(Ok(()), NewFile::finish)?;
         Ok(self.captures.into_iter().try_for_each(|(_, file)| file.finish())?)
     }

@@ -7,7 +7,7 @@ use hil_capture::NewFile;
 use hil_sim::fabric::{Examples, Network, Scenario, Totals};
 use hil_sim::input::Input;
 use hil_sim::ns3;
-use hil_sim::summary::{Cost, Summary};
+use hil_sim::summary::{self, Cost, Summary};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::io::{IsTerminal, Write, stderr, stdout};
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let files = args.output.iter().flat_map(|folder| input.outputs.iter().map(|name| folder.join(name)));
     let files = files.map(|path| NewFile::create(&path, &inputs)).collect::<Result<Vec<_>, _>>()?;
-    let mut observers = Observers::create(&args.observers, &inputs)?;
+    let mut observers = Observers::create(&args.observers, args.output.as_deref(), &inputs)?;
     let (totals, cost, checked_frames) = simulate(args, &input, args.shuffle, begun, Some(&mut observers))?;
     if args.twice {
         let (again, ..) = simulate(args, &input, args.shuffle.map(|seed| seed + 1), cpu_seconds(), None)?;
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         file.write_all(text.as_bytes())?;
         file.finish()?;
     }
-    observers.finish()?;
+    observers.finish(&summary::slowdowns(&input, &totals))?;
     let summary = Summary { checked_frames, ..Summary::of(&input, &totals, &cost)? };
     let mut output = stdout().lock();
     match args.format {
