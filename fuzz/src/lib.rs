@@ -26,6 +26,8 @@ pub use wire::wire;
 
 use arbitrary::{Arbitrary, Unstructured};
 use cc_core::params::{ParamError, Preset, Settings};
+use cc_core::table::Fixed;
+use programs::Sizes;
 
 /// The body of a fuzz target.
 pub type Body = fn(&[u8]);
@@ -33,6 +35,16 @@ pub type Body = fn(&[u8]);
 /// Every target by its name, which is also that of its folder in `corpus`.
 pub const TARGETS: [(&str, Body); 7] =
     [("wire", wire), ("capture", capture), ("tables", tables), ("rp", rp), ("np", np), ("cp", cp), ("isa", isa)];
+
+/// The sizes of a NIC with room for four flows sent and `PEERS` sets of four flows received.
+struct FewFlows<const PEERS: usize>;
+
+impl<const PEERS: usize> Sizes for FewFlows<PEERS> {
+    type Flows = Fixed<4>;
+    type QpnMap = Fixed<8>;
+    type Peers = Fixed<PEERS>;
+    type Remotes = Fixed<2>;
+}
 
 /// Decodes the operations in the rest of the bytes.
 fn operations<'a, T: Arbitrary<'a>>(source: &mut Unstructured<'a>) -> impl Iterator<Item = T> {

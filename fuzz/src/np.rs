@@ -1,7 +1,7 @@
-//! The target of DCQCN's notification point, compared with an exact model: any packets, any settings, and a clock that may
-//! jump.
+//! The target of DCQCN's notification point in a [`Nic`], compared with an exact model: any packets, any settings, and a clock
+//! that may jump.
 
-use crate::operations;
+use crate::{FewFlows, operations};
 use arbitrary::{Arbitrary, Unstructured};
 use cc_core::clock::LocalClock;
 use cc_core::params::Settings;
@@ -11,8 +11,9 @@ use cc_core::wire::{
 };
 use cc_core::{Bytes, Ecn, Instant, Link, Nanos, Psn, Qpn, Rate, Zeroed};
 use cc_np::dcqcn::{Dcqcn, DcqcnSettings};
-use cc_np::{ArrivalOutcome, CnpOutcome, NotificationPoint, NpCounters, NpEngine, RxMeta};
-use programs::{FrameOut, HeaderCache, TransmitRing};
+use cc_np::{CnpOutcome, NotificationPoint, NpCounters};
+use cc_rp::{RateLimiter, ReactionPoint, dcqcn};
+use programs::{FrameOut, HeaderCache, Nic, Received, RxFields, TransmitRing};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_500), base_rtt: Nanos::new(10_000) };
@@ -54,6 +55,8 @@ enum Meaning {
     Datagram,
     /// No CNP.
     Ignored,
+    /// For the reaction point: the notification point does not see it.
+    Feedback,
 }
 
 const OPCODES: [(u8, Meaning); 10] = [
@@ -65,8 +68,8 @@ const OPCODES: [(u8, Meaning); 10] = [
     (0x64, Meaning::Datagram), // UD send only
     (0x44, Meaning::Ignored),  // RD send only
     (0x0c, Meaning::Ignored),  // RC read request
-    (0x11, Meaning::Ignored),  // RC acknowledge
-    (0x81, Meaning::Ignored),  // CNP
+    (0x11, Meaning::Feedback), // RC acknowledge
+    (0x81, Meaning::Feedback), // CNP
 ];
 
 /// A transmit ring with room for one frame at a time.
@@ -92,22 +95,31 @@ impl TransmitRing for Ring {
     }
 }
 
+impl RateLimiter for Ring {
+    fn set(&mut self, _: u16, _: Rate, _: Bytes, _: Nanos) {
+        panic!("a decision, where no flow is open");
+    }
+}
+
 /// The builder of frames for a ring. DCQCN sends a CNP only in response to a received packet, so no header cache is needed.
 fn out(ring: &mut Ring) -> FrameOut<'_, Ring, Fixed<0>, TableCrc> {
     static NO_HEADERS: HeaderCache<Fixed<0>, 4> = HeaderCache::ZEROED;
     FrameOut::new(ring, &NO_HEADERS)
 }
 
-type Ample = NpEngine<Dcqcn, 1, FLOWS>;
-type Tight = NpEngine<Dcqcn, 2, 1>;
+/// A NIC with room for the records of this many sets of received flows.
+type Receiver<const SETS: usize> = Nic<dcqcn::Dcqcn, Dcqcn, FewFlows<SETS>>;
+type Ample = Receiver<16>;
+type Tight = Receiver<1>;
 
-/// Passes the same packets to three engines: two have room for every flow, and one of these is woken between packets; the third
-/// has to evict flows.
+/// Passes the same packets to three NICs: two have room for every flow, and one of these is woken between packets; the third has
+/// room for four flows, and has to evict others.
 ///
 /// # Panics
 /// - The outcome differs from the model's: a CNP is too early, too late or one too many, or is sent for a packet without a
 ///   mark.
 /// - A wake changes an outcome; the counters do not add up; settings are accepted out of range, or refused in range.
+/// - A packet for the reaction point changes the notification point's counters.
 /// - A frame that was sent is not a CNP for the sender's queue pair.
 pub fn np(data: &[u8]) {
     let mut source = Unstructured::new(data);
@@ -115,10 +127,10 @@ pub fn np(data: &[u8]) {
     let mut now = start >> 1;
     let settings = Dcqcn::PRESETS[0].values;
     let start = Instant::from_nanos(now);
-    let params = Dcqcn::check(&settings, &LINK).expect("a preset");
-    let mut ample = Ample::new(start, LINK, params);
-    let mut woken = Ample::new(start, LINK, params);
-    let mut tight = Tight::new(start, LINK, params);
+    let rp = dcqcn::Dcqcn::PRESETS[0].values;
+    let mut ample = Ample::new(start, LINK, &rp, &settings).expect("a preset");
+    let mut woken = Ample::new(start, LINK, &rp, &settings).expect("a preset");
+    let mut tight = Tight::new(start, LINK, &rp, &settings).expect("a preset");
     let mut clock = LocalClock::new(start);
     let mut model = Model::new(settings);
     for operation in operations(&mut source) {
@@ -130,13 +142,15 @@ pub fn np(data: &[u8]) {
                 let at = Instant::from_nanos(now);
                 let room = usize::from(arrived.room) % 128;
                 let (mut a, mut b, mut c) = (Ring::new(room), Ring::new(room), Ring::new(room));
-                let rx = RxMeta::new(at.stamp(), remote);
-                let outcome = ample.arrival(at, &frame, rx, &mut out(&mut a));
-                assert_eq!(outcome, woken.arrival(at, &frame, rx, &mut out(&mut b)), "a wake changed the outcome");
-                let other = tight.arrival(at, &frame, rx, &mut out(&mut c));
+                let rx = RxFields { remote, ..RxFields::at(at) };
+                let feedback = arrived.meaning() == Meaning::Feedback;
+                let outcome = arrive(&mut ample, &frame, &rx, &mut a, feedback);
+                let again = arrive(&mut woken, &frame, &rx, &mut b, feedback);
+                assert_eq!((outcome, &a.sent), (again, &b.sent), "a wake changed the outcome");
+                let other = arrive(&mut tight, &frame, &rx, &mut c, feedback);
                 model.assert_outcome(clock.advance(at).nanos(), &arrived, &frame, room, outcome);
                 for (outcome, ring) in [(outcome, a), (other, c)] {
-                    assert_eq!(outcome.cnp == CnpOutcome::Sent, ring.sent.is_some());
+                    assert_eq!(outcome == CnpOutcome::Sent, ring.sent.is_some());
                     if let Some(cnp) = ring.sent {
                         assert_cnp(&cnp, &frame, remote);
                     }
@@ -184,10 +198,10 @@ pub fn np(data: &[u8]) {
             }
             Operation::Enable(on) => {
                 model.enabled = on;
-                ample.set_enabled(on);
-                woken.set_enabled(on);
-                tight.set_enabled(on);
-                assert_eq!(ample.is_enabled(), on);
+                ample.np_mut().set_enabled(on);
+                woken.np_mut().set_enabled(on);
+                tight.np_mut().set_enabled(on);
+                assert_eq!(ample.np().is_enabled(), on);
             }
             Operation::Forget(flow) => {
                 let flow = usize::from(flow) % FLOWS;
@@ -202,17 +216,48 @@ pub fn np(data: &[u8]) {
             np_clock_jumps_back: clock.backward_jumps().into(),
             ..model.counters
         };
-        assert_eq!(ample.counters(), expected);
-        assert_eq!(woken.counters(), expected);
-        assert!(ample.live_flows() as usize <= FLOWS && tight.live_flows() <= 2);
-        assert_eq!(accounted(&tight.counters()), model.counters.np_ecn_marked_roce_packets);
-        assert_eq!(accounted(&ample.counters()), model.counters.np_ecn_marked_roce_packets);
+        assert_eq!(ample.np().counters(), expected);
+        assert_eq!(woken.np().counters(), expected);
+        assert!(ample.np().live_flows() as usize <= FLOWS && tight.np().live_flows() <= 4);
+        assert_eq!(accounted(&tight.np().counters()), model.counters.np_ecn_marked_roce_packets);
+        assert_eq!(accounted(&ample.np().counters()), model.counters.np_ecn_marked_roce_packets);
     }
 }
 
-/// Wakes an engine, which must send no CNP.
-fn idle<const SETS: usize, const WAYS: usize>(engine: &mut NpEngine<Dcqcn, SETS, WAYS>, now: Instant) {
-    assert_eq!(engine.wake(now, &mut out(&mut Ring::new(128))), CnpOutcome::None, "a wake sent a CNP");
+/// Passes a packet to a NIC. Returns the outcome of the CNP for it, from the one counter that it raised.
+fn arrive<const SETS: usize>(
+    nic: &mut Receiver<SETS>,
+    packet: &Roce<'_>,
+    rx: &RxFields,
+    ring: &mut Ring,
+    feedback: bool,
+) -> CnpOutcome {
+    let before = nic.np().counters();
+    let received = nic.received(rx.arrived, packet, rx, &mut out(ring));
+    assert_eq!(matches!(received, Received::Cnp(None) | Received::Ack(None)), feedback, "{received:?}");
+    assert_eq!(received == Received::Data, !feedback, "{received:?}");
+    let after = nic.np().counters();
+    if feedback {
+        assert_eq!(before, after);
+    }
+    let raised = |counter: fn(&NpCounters) -> u64| counter(&after) - counter(&before);
+    let outcomes = [
+        (CnpOutcome::Sent, raised(|counters| counters.np_cnp_sent)),
+        (CnpOutcome::Unaddressed, raised(|counters| counters.np_cnp_unaddressed)),
+        (CnpOutcome::RateLimited, raised(|counters| counters.np_cnp_rate_limited)),
+        (CnpOutcome::RingFull, raised(|counters| counters.np_cnp_ring_full)),
+        (CnpOutcome::None, raised(|counters| counters.np_cnp_not_due + counters.np_ce_ignored)),
+    ];
+    let marked = raised(|counters| counters.np_ecn_marked_roce_packets);
+    assert_eq!(outcomes.iter().map(|&(_, raised)| raised).sum::<u64>(), marked, "{outcomes:?}");
+    outcomes.into_iter().find(|&(_, raised)| raised > 0).map_or(CnpOutcome::None, |(outcome, _)| outcome)
+}
+
+/// Wakes a NIC, which must send no CNP.
+fn idle<const SETS: usize>(nic: &mut Receiver<SETS>, now: Instant) {
+    let mut ring = Ring::new(128);
+    nic.timer(now, &mut out(&mut ring));
+    assert_eq!(ring.sent, None, "a wake sent a CNP");
 }
 
 /// The sum of the counters of marked packets, each of which counts one outcome.
@@ -292,7 +337,7 @@ struct Record {
     seen: u64,
 }
 
-/// The model of an engine with room for all flows.
+/// The model of a NIC with room for all flows.
 struct Model {
     settings: DcqcnSettings,
     enabled: bool,
@@ -325,8 +370,8 @@ impl Model {
         let checked = Dcqcn::check(&settings, &LINK);
         assert_eq!(checked.is_ok(), in_range, "{settings:?}: {checked:?}");
         if let Ok(params) = checked {
-            ample.iter_mut().for_each(|engine| engine.set_params(params));
-            tight.set_params(params);
+            ample.iter_mut().for_each(|nic| nic.np_mut().set_params(params));
+            tight.np_mut().set_params(params);
             let timeout = self.idle_timeout();
             for record in self.flows.iter_mut().chain([&mut self.datagrams]) {
                 *record = record.filter(|record| now - record.seen <= timeout);
@@ -337,29 +382,29 @@ impl Model {
     }
 
     /// Checks the outcome for a packet that arrived at the local time `now`, and counts it.
-    fn assert_outcome(&mut self, now: u64, arrived: &Arrived, frame: &Roce<'_>, room: usize, outcome: ArrivalOutcome) {
+    fn assert_outcome(&mut self, now: u64, arrived: &Arrived, frame: &Roce<'_>, room: usize, outcome: CnpOutcome) {
         let v2 = !matches!(frame.addresses(), Addresses::Gid { .. });
         let marked = v2 && frame.ecn == Ecn::Ce;
-        if !marked {
-            assert_eq!(outcome, ArrivalOutcome::default());
+        if !marked || arrived.meaning() == Meaning::Feedback {
+            assert_eq!(outcome, CnpOutcome::None);
             return;
         }
         self.counters.np_ecn_marked_roce_packets += 1;
         let timeout = self.idle_timeout();
         let record = match arrived.meaning() {
-            Meaning::Ignored => None,
+            Meaning::Ignored | Meaning::Feedback => None,
             _ if !self.enabled => None,
             Meaning::Data => Some(&mut self.flows[usize::from(arrived.flow) % FLOWS]),
             Meaning::Datagram => Some(&mut self.datagrams),
         };
         let Some(record) = record else {
             self.counters.np_ce_ignored += 1;
-            assert_eq!(outcome, ArrivalOutcome::default());
+            assert_eq!(outcome, CnpOutcome::None);
             return;
         };
         if arrived.meaning() == Meaning::Data && !arrived.remote_known {
             self.counters.np_cnp_unaddressed += 1;
-            assert_eq!(outcome.cnp, CnpOutcome::Unaddressed);
+            assert_eq!(outcome, CnpOutcome::Unaddressed);
             return;
         }
         let interval = u64::from(self.settings.min_time_between_cnps) * 1_000;
@@ -369,13 +414,12 @@ impl Model {
         record.seen = now;
         if record.notified.is_some_and(|last| now - last < interval) {
             self.counters.np_cnp_not_due += 1;
-            assert_eq!(outcome.cnp, CnpOutcome::None);
+            assert_eq!(outcome, CnpOutcome::None);
             return;
         }
         // The interval has passed. A CNP that cannot be sent now stays due, also where a longer interval is set before the next.
         record.notified = None;
-        assert!(outcome.reply.cnp.is_some());
-        match outcome.cnp {
+        match outcome {
             CnpOutcome::Sent => {
                 record.notified = Some(now);
                 self.counters.np_cnp_sent += 1;

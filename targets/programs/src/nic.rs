@@ -204,6 +204,11 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         &self.np
     }
 
+    /// The notification point, to change its parameters or disable it while it runs.
+    pub const fn np_mut(&mut self) -> &mut NpEngineIn<N, S::Peers, WAYS> {
+        &mut self.np
+    }
+
     /// Opens a flow of PFC priority `priority`, 0 to 7. If there is no room, counts this and returns `None`.
     pub fn open(&mut self, now: Instant, priority: u8, hw: &mut impl RateLimiter) -> Option<Handle> {
         self.rp.open(now, priority, hw)
