@@ -3,15 +3,33 @@
 
 mod frames;
 
+use anyhow::Result;
+use cc_core::table::Handle;
+use cc_core::wire::shim;
 use cc_core::wire::{Nak, Syndrome, cm};
 use cc_core::{Ecn, Hop};
 use cc_core::{Psn, Qpn};
 use frames::*;
+use hil_algorithms::settings::{Request, ResolvedSettings};
+use hil_algorithms::{NicCounters, NicSize, algorithm};
+use hil_capture::Reader;
+use hil_cores::board::{Pace, board};
+use hil_cores::firmware;
+use hil_replay::boot;
+use hil_replay::decode::Buffers;
+use hil_replay::device::{Decisions, Device, Difference};
+use hil_replay::event::NicEvent;
+use hil_replay::lockstep::Lockstep;
+use hil_replay::native::Native;
+use hil_replay::replayer::{NicFilter, Replayer};
+use hil_replay::survey::{Reading, Surveyor};
 use serde_json::Value;
 use std::fs;
 use std::io::Write as _;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// A capture in a separate temporary folder.
@@ -1055,6 +1073,95 @@ fn idle_time_is_skipped_and_changes_no_decision() {
     assert_eq!(last(&long) - last(&short), hour - 30 * SECOND);
     assert_eq!((long.number("rp.rp_clock_jumps_forward"), long.number("np.np_clock_jumps_forward")), (0, 0));
     long.is_healthy();
+}
+
+/// A NIC whose wakes are counted.
+struct Counted<D> {
+    nic: D,
+    wakes: u64,
+}
+
+impl<D: Device> Device for Counted<D> {
+    fn next_wake(&self) -> u64 {
+        self.nic.next_wake()
+    }
+
+    fn wake(&mut self, decisions: &mut Decisions) -> Result<()> {
+        self.wakes += 1;
+        self.nic.wake(decisions)
+    }
+
+    fn deliver(&mut self, now: u64, event: &NicEvent<'_>, decisions: &mut Decisions) -> Result<Option<Handle>> {
+        self.nic.deliver(now, event, decisions)
+    }
+
+    fn difference(&mut self) -> Option<Difference> {
+        self.nic.difference()
+    }
+
+    fn counters(&self) -> NicCounters {
+        self.nic.counters()
+    }
+}
+
+/// The wakes of the NICs of a capture, with DCQCN, as `make` makes each of them.
+fn wakes<D: Device>(capture: &[u8], nics: usize, make: impl Fn(&ResolvedSettings) -> Result<D>) -> u64 {
+    let settings = ResolvedSettings::by(&*algorithm("dcqcn").unwrap(), &Request::default()).unwrap();
+    let mut surveyor = Surveyor::new(Reading::default(), shim::PORT);
+    let mut buffers = Buffers::default();
+    let mut reader = Reader::new(capture, "capture").unwrap();
+    while let Some(record) = reader.next().unwrap() {
+        surveyor.add(record, &mut buffers);
+    }
+    let survey = Rc::new(surveyor.finish(reader.dropped()));
+    let nic_filter = NicFilter { only: Vec::new(), limit: nics, strict: true };
+    let counted = |_| Ok(Counted { nic: make(&settings)?, wakes: 0 });
+    let rest = 2 * settings.rp.longest_time().max(settings.np.longest_time());
+    let mut replayer = Replayer::new(nic_filter, settings.link.line_rate, counted).with_survey(survey).with_rest(rest);
+    let mut reader = Reader::new(capture, "capture").unwrap();
+    while let Some(record) = reader.next().unwrap() {
+        replayer.frame(&record).unwrap();
+    }
+    replayer.finish().unwrap();
+    let (outcome, counted) = replayer.into_outcome();
+    assert_eq!((outcome.difference.is_none(), counted.len()), (true, nics));
+    counted.iter().map(|nic| nic.wakes).sum()
+}
+
+/// Hosts in pairs: one sends a packet every 50 ms for a second, its fifth one congested; then nothing for `idle` nanoseconds,
+/// and one more packet with its notification.
+fn hosts_with_idle_time(hosts: u16, idle: u64) -> Vec<u8> {
+    let host = |n: u16| Ipv4Addr::new(198, 18, (n >> 8) as u8, n as u8);
+    let frames = (0..hosts / 2).flat_map(|pair| {
+        let (from, to) = (host(2 * pair), host(2 * pair + 1));
+        (0..21_u32).flat_map(move |nth| {
+            let time = u64::from(pair) * US + u64::from(nth) * 50_000 * US + if nth < 20 { 0 } else { idle };
+            let (data, notified) = (write(from, to, 0x22, 100 + nth), matches!(nth, 4 | 20));
+            let data = if notified { data.ce() } else { data };
+            let cnp = notified.then(|| at(time + 3 * US, cnp(to, from, 0x11)));
+            [at(time, data), at(time + 5 * US, ack(to, from, 0x11, 100 + nth))].into_iter().chain(cnp)
+        })
+    });
+    let mut frames: Vec<_> = frames.collect();
+    frames.sort_by_key(|record| record.time);
+    pcap(&frames)
+}
+
+/// Wakes are what the cost of a replay depends on besides its frames.
+#[test]
+fn an_idle_hour_takes_the_wakes_of_an_idle_minute_and_fewer_than_the_rest_of_the_capture() {
+    let native = |settings: &ResolvedSettings| Native::new(&*algorithm("dcqcn")?, settings, NicSize::Full);
+    let image = firmware::image(None, "dcqcn").unwrap();
+    let on_core = |settings: &ResolvedSettings| {
+        Ok(Lockstep::new(native(settings)?, board(&image, &boot(settings), Pace::Lockstep)?, None))
+    };
+    let natively = |idle| wakes(&hosts_with_idle_time(1_000, idle), 1_000, native);
+    let on_cores = |idle| wakes(&hosts_with_idle_time(16, idle), 16, on_core);
+    for wakes in [&natively as &dyn Fn(u64) -> u64, &on_cores] {
+        let [none, minute, hour] = [0, 60 * SECOND, 3_600 * SECOND].map(wakes);
+        assert_eq!(minute, hour);
+        assert!(none > 0 && hour < 2 * none, "{none} without idle time, {hour} with an hour");
+    }
 }
 
 #[test]

@@ -28,7 +28,8 @@ pub(crate) const B: Ipv4Addr = host(2);
 pub(crate) const UNKNOWN: Ipv4Addr = host(99);
 
 pub(crate) fn mac(address: Ipv4Addr) -> Mac {
-    Mac::new([2, 0, 0, 0, 0, address.octets()[3]])
+    let [_, _, third, fourth] = address.octets();
+    Mac::new([2, 0, 0, 0, third, fourth])
 }
 
 /// A frame under construction.
