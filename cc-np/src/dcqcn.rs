@@ -63,7 +63,7 @@ pub const VENDOR: Preset<DcqcnSettings> = Preset {
 /// The measured behaviour of a ConnectX-4.
 pub const CX4: Preset<DcqcnSettings> = Preset {
     name: "cx4",
-    source: "DCQCN+ (ICNP'18) Table I: N = 0; section III-C: a ConnectX-4 makes about one CNP per us",
+    source: "DCQCN+ (ICNP'18) Table I: N = 0; section III-D: a ConnectX-4 makes about one CNP per us",
     values: DcqcnSettings { min_time_between_cnps: 0, cnp_port_interval: 1_000, cnp_port_burst: 1, ..PAPER.values },
 };
 

@@ -58,7 +58,7 @@ pub const PRESETS: &[Preset<RateCalculationSettings>] = &[
     Preset {
         name: "paper",
         source: "LSCC III-C and IV-B: T = 200 us, D = 1 ms, Q_ref = 2 MB, dR = 1 Gb/s at 200 Gb/s; it is silent on \
-                 R_min and Delta_F",
+                 R_min and Delta_F: a 200th of the port's speed and 1 Mb/s, ours",
         values: RateCalculationSettings {
             period: 200_000,
             delay: 1_000_000,
@@ -72,7 +72,7 @@ pub const PRESETS: &[Preset<RateCalculationSettings>] = &[
     },
     Preset {
         name: "testbed",
-        source: "LSCC IV-A, the DPDK testbed: D = 500 us, Q_ref = 500 KB, dR = 50 Mb/s",
+        source: "LSCC IV-A, the DPDK testbed: D = 500 us, Q_ref = 500 KB, dR = 50 Mb/s; the rest as in `paper`",
         values: RateCalculationSettings {
             period: 200_000,
             delay: 500_000,

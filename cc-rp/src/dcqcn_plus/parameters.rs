@@ -61,9 +61,10 @@ pub const PAPER: DcqcnPlusSettings = DcqcnPlusSettings {
 pub(super) const PRESETS: &[Preset<DcqcnPlusSettings>] = &[
     Preset {
         name: "paper",
-        source: "DCQCN+ (ICNP 2018) IV-B3: lambda 2 and 1, F = 5, 50 us; M = 1000 B as V-D uses it (IV-B3 prints \
-                 1000KB); R_min a 10000th of the line rate, since 10000 flows are its bound; g = 1/256, alpha from 1 \
-                 and 55 us as in DCQCN; both periods recomputed as they begin",
+        source: "DCQCN+ (ICNP 2018) IV-B3: lambda 2 and 1, F = 5, 50 us, half of alpha cut (13), hyper step of 1 % (21); M \
+                 = 1000 B as V-D uses it (IV-B3 prints 1000KB); R_min a 10000th of the line rate, since 10000 flows are its \
+                 bound; g = 1/256, alpha from 1 and 55 us as in DCQCN; both periods recomputed as they begin, and alpha \
+                 fading in pauses: ours, since the paper is silent",
         values: PAPER,
     },
     Preset {

@@ -26,8 +26,8 @@ cc_core::settings! {
     }
 }
 
-/// Four round trips without feedback, after which TFRC's sender halves its rate: RFC 5348, section 4.3, steps 3 and 4. HPCC's
-/// paper and PowerTCP's name nothing for paths without telemetry.
+/// Four round trips without feedback (RFC 5348, section 4.3, step 3), after which TFRC's sender halves its rate (section 4.4).
+/// HPCC's paper and PowerTCP's name nothing for paths without telemetry.
 pub(crate) const NO_INT_RTTS: u32 = 4;
 
 /// The public simulator's defaults and those of the algorithm's draft.
@@ -51,12 +51,13 @@ pub(super) const PRESETS: &[Preset<HpccSettings>] = &[
     Preset {
         name: "draft",
         source: "draft-miao-ccwg-hpcc, and the configuration of inet-tub/ns3-datacenter: eta 95 %, maxStage 5, 50 Mb/s \
-                 up, floor 100 Mb/s",
+                 up, floor 100 Mb/s; no_int_rtts: the four round trips of RFC 5348 4.3, ours for HPCC",
         values: DRAFT,
     },
     Preset {
         name: "hpcc_sim",
-        source: "HPCC's public simulator, simulation/run.py for 100 Gb/s: T 13 us, no additive stages, floor 1 Gb/s",
+        source: "HPCC's public simulator, simulation/run.py for 100 Gb/s: T 13 us, no additive stages, floor 1 Gb/s; \
+                 no_int_rtts as draft",
         values: HPCC_SIM,
     },
     Preset {

@@ -40,12 +40,14 @@ pub const LINUX: PowerTcpSettings = PowerTcpSettings { gamma: 899_414, ..PAPER }
 pub(crate) const PRESETS: &[Preset<PowerTcpSettings>] = &[
     Preset {
         name: "paper",
-        source: "PowerTCP (NSDI'22) 3.3 and 4.1: gamma 0.9, beta for ten flows; floor as in its simulator",
+        source: "PowerTCP (NSDI'22) 3.3 and 4.1: gamma 0.9, beta for ten flows; floor as in its simulator; \
+                 no_int_rtts: the four round trips of RFC 5348 4.3, ours for PowerTCP",
         values: PAPER,
     },
     Preset {
         name: "linux",
-        source: "inet-tub/powertcp-linux: gamma 921/1024, ten flows; floor as in the authors' simulator",
+        source: "inet-tub/powertcp-linux: gamma 921/1024, ten flows; floor as in the authors' simulator; \
+                 no_int_rtts as paper",
         values: LINUX,
     },
 ];
