@@ -226,6 +226,17 @@ impl Unmeasured {
     /// A hop's byte counter grew by more than its link can carry, or may have wrapped.
     pub const BYTES: Self = Self(1 << 9);
 
+    /// The reasons that do not pass by themselves: something is wrong with the path or with what its switches write. A gap
+    /// between packets, which a low rate causes, is none of them.
+    pub const BROKEN: Self = Self(
+        Self::MISSING.0
+            | Self::OVERFLOWED.0
+            | Self::TOO_MANY_HOPS.0
+            | Self::PATH_CHANGED.0
+            | Self::LINK_DOWN.0
+            | Self::BYTES.0,
+    );
+
     /// The bits that are a reason.
     const ALL: u16 = 0x3ff;
 

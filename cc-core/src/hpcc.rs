@@ -28,6 +28,8 @@ pub struct LawSettings {
     pub least: Rate,
     /// Speed of the flow's first link: the upper bound of the rate.
     pub line: Rate,
+    /// Round trips in a row with nothing but broken telemetry, after which W and Wc are halved; 0: never.
+    pub no_int_rtts: u8,
 }
 
 crate::zeroed! {
@@ -38,6 +40,7 @@ crate::zeroed! {
         /// eta with 24 fraction bits, the lowest eight of them zero.
         eta: u32,
         max_stage: u8,
+        no_int_rtts: u8,
         /// W_init.
         first_window: u32,
         /// W_AI.
@@ -69,6 +72,7 @@ impl LawParams {
             base,
             eta: (u32::try_from(eta).unwrap_or(1 << FINE).wrapping_add(128)) & !0xff,
             max_stage: settings.max_stage,
+            no_int_rtts: settings.no_int_rtts,
             first_window,
             step,
             least_window: settings.least.bytes_in(time).get().saturating_add(1).min(first_window),
@@ -104,6 +108,10 @@ pub enum IntOutcome {
     Increased,
     /// W = Wc eta / U + W_AI, which is the new Wc.
     Decreased,
+    /// Nothing: a round trip has ended in which the telemetry was [broken](Unmeasured::BROKEN).
+    Blind,
+    /// It was the last of `no_int_rtts` such round trips in a row: W and Wc are half the lesser of the two.
+    Halved,
 }
 
 /// The state of the law for one flow.
@@ -120,18 +128,20 @@ pub struct Law<const HOPS: usize> {
     utilisation: u32,
     /// incStage.
     stage: u8,
+    /// Round trips in a row that ended with broken telemetry.
+    blind: u8,
 }
 
 impl<const HOPS: usize> Law<HOPS> {
     /// A flow that has received no telemetry. W begins at W_init, what the link carries in T.
     pub const fn open(p: &LawParams, now: Stamp) -> Self {
         let window = p.first_window;
-        Self { last: Hops::none(now), window, reference: window, utilisation: p.eta, stage: 0 }
+        Self { last: Hops::none(now), window, reference: window, utilisation: p.eta, stage: 0, blind: 0 }
     }
 
     /// A placeholder state that is never read.
     pub const ZEROED: Self =
-        Self { last: Hops::none(Stamp::from_bits(0)), window: 0, reference: 0, utilisation: 0, stage: 0 };
+        Self { last: Hops::none(Stamp::from_bits(0)), window: 0, reference: 0, utilisation: 0, stage: 0, blind: 0 };
 
     /// W.
     #[inline]
@@ -168,17 +178,36 @@ impl<const HOPS: usize> Law<HOPS> {
     pub fn on_int(&mut self, p: &LawParams, now: Stamp, int: &IntStack<'_>, is_over: bool) -> IntOutcome {
         if int.is_empty() {
             self.last.skip_empty(int);
-            return IntOutcome::NotMeasured;
+            return self.unmeasured_until(p, is_over, IntOutcome::NotMeasured);
         }
         if !self.last.matches(&p.base, now, int) {
             self.last.store(&p.base, now, int);
-            return IntOutcome::Stored;
+            return self.unmeasured_until(p, is_over, IntOutcome::Stored);
         }
         let Some(utilisation) = inflight(&mut self.last, &p.base, self.utilisation, now, int) else {
-            return IntOutcome::NotMeasured;
+            return self.unmeasured_until(p, is_over, IntOutcome::NotMeasured);
         };
+        self.blind = 0;
         self.utilisation = utilisation;
         self.compute_wind(p, is_over)
+    }
+
+    /// Telemetry that was not measured: counts round trips in which it was broken, and after `no_int_rtts` in a row halves W and
+    /// Wc. Returns that, or else `outcome`.
+    #[cold]
+    #[inline(never)]
+    fn unmeasured_until(&mut self, p: &LawParams, is_over: bool, outcome: IntOutcome) -> IntOutcome {
+        if !is_over || p.no_int_rtts == 0 || !self.last.unmeasured().meets(Unmeasured::BROKEN) {
+            return outcome;
+        }
+        self.blind = self.blind.saturating_add(1);
+        if self.blind < p.no_int_rtts {
+            return IntOutcome::Blind;
+        }
+        (self.blind, self.stage) = (0, 0);
+        self.window = (self.window.min(self.reference) >> 1).max(p.least_window);
+        self.reference = self.window;
+        IntOutcome::Halved
     }
 
     /// Additive increase: W = Wc + W_AI, which is the new Wc. Called for a round trip in which nothing could be measured
@@ -224,6 +253,8 @@ crate::snapshot! {
         pub utilisation: U8F24,
         /// incStage.
         pub stage: u8,
+        /// Round trips in a row that ended with broken telemetry.
+        pub blind: u8,
     }
 }
 
@@ -237,6 +268,7 @@ impl<const HOPS: usize> State for Law<HOPS> {
             reference: self.reference(),
             utilisation: U8F24::from_bits(self.utilisation),
             stage: self.stage,
+            blind: self.blind,
         }
     }
 
@@ -247,6 +279,7 @@ impl<const HOPS: usize> State for Law<HOPS> {
             reference: s.reference.get(),
             utilisation: s.utilisation.to_bits(),
             stage: s.stage,
+            blind: s.blind,
         }
     }
 }

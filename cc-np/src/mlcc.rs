@@ -173,6 +173,7 @@ impl Params {
             rate_ai: Rate::from_mbps(settings.rate_ai),
             least,
             line,
+            no_int_rtts: 0,
         };
         let law = LawParams::new("local_rtt", local, settings.int_multi, &law_settings)?;
         let far = settings.far_rtt;

@@ -23,6 +23,8 @@
 //! - the pseudo queue's hop counts as one of at least 8 Gb/s, as every hop does, see [`hops`](cc_core::hops): where the remote
 //!   end grants less, a few kilobytes stay in the pseudo queue. One direct INT in which R falls by more than a tenth is stored
 //!   and not measured, because the bytes that had left by then would be more than R allows;
+//! - direct INT that is [broken](Unmeasured::BROKEN) past `no_int_rtts` marks in a row halves W* and Wc*, as [`hpcc`] does with
+//!   W and Wc. Where none arrives, W* stays;
 //! - otherwise as in [`hpcc`].
 //!
 //! `HOPS` is the number of hops of the longer path: to the pseudo queue inclusive, or from the remote interconnect switch on.
@@ -60,7 +62,7 @@ cc_core::settings! {
         min_rate: Mbps, 1..=1_600_000, ["MIN_RATE"];
         /// Multiplier of the units of compact telemetry, as set in the switches.
         int_multi: Count, 1..=64, ["INT_MULTI"];
-        /// Round trips of acknowledgements without telemetry that can be measured, after which W and Wc are halved; 0: never.
+        /// Round trips without telemetry that can be measured, after which W and Wc, or W* and Wc*, are halved; 0: never.
         no_int_rtts: Count, 0..=255, [];
     }
 }
@@ -193,6 +195,7 @@ impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
         "between marks, direct INT: W* follows U* from Wc*",
         "past a mark, direct INT, U* below eta and stages left: W* = Wc* + W_AI*, which is the new Wc*",
         "past a mark, direct INT, U* at eta or no stage left: W* = Wc* eta / U* + W_AI*, which is the new Wc*",
+        "past the last of no_int_rtts marks, direct INT that is broken: W* and Wc* are halved",
     ];
 
     fn check(settings: &HpccStarSettings, link: &Link) -> Result<Params, ParamError> {
@@ -211,6 +214,7 @@ impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
             rate_ai: Rate::from_mbps(rate_ai),
             least: Rate::from_mbps(min_rate).max(one_packet).min(link.line_rate),
             line: link.line_rate,
+            no_int_rtts: u8::try_from(no_int_rtts).unwrap_or(u8::MAX),
         };
         let near_loop = LawParams::new("near_rtt", Nanos::new(near_rtt), int_multi, &law_settings)?;
         let marks = div_bitwise(u64::from(time.get()).wrapping_add(u64::from(near_rtt >> 1)), near_rtt);
@@ -227,11 +231,12 @@ impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
     fn transition(&self, cx: &Cx<'_, Params>, event: &Event<'_>) -> usize {
         let Event::SwitchInt { int } = event else { return self.end_to_end.transition(&end_to_end_cx(cx), event) };
         match { *self }.on_switch_int(cx.params, cx.now.stamp(), int) {
-            IntOutcome::NotMeasured => 9,
+            IntOutcome::NotMeasured | IntOutcome::Blind => 9,
             IntOutcome::Stored => 10,
             IntOutcome::WindowAdjusted => 11,
             IntOutcome::Increased => 12,
             IntOutcome::Decreased => 13,
+            IntOutcome::Halved => 14,
         }
     }
 
@@ -310,7 +315,7 @@ impl<const HOPS: usize> HpccStar<HOPS> {
     #[inline(always)]
     fn on_switch_int(&mut self, p: &Params, now: Stamp, int: &IntStack<'_>) -> IntOutcome {
         let outcome = self.near_loop.on_int(&p.near_loop, now, int, self.has(PASSED));
-        if matches!(outcome, IntOutcome::Increased | IntOutcome::Decreased) {
+        if !matches!(outcome, IntOutcome::NotMeasured | IntOutcome::Stored | IntOutcome::WindowAdjusted) {
             self.flags &= !PASSED;
         }
         outcome

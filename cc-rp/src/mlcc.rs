@@ -12,7 +12,9 @@
 //! Choices where the paper is silent:
 //! - R_NS follows from Switch-INT by HPCC's law, with RTT_D for T, and W / T for the rate. Sequence numbers do not show
 //!   when a round trip to the switch is over, so a clock is used: W becomes the new Wc when RTT_D has passed. A round trip in
-//!   which nothing could be measured, because packets are too far apart, raises R_NS by a step of the law;
+//!   which nothing could be measured, because packets are too far apart, raises R_NS by a step of the law. After `no_int_rtts`
+//!   in a row in which Switch-INT was [broken](Unmeasured::BROKEN), R_NS is halved, as W by [`hpcc`](crate::hpcc), down to the
+//!   least rate. Where none arrives, R_NS stays;
 //! - R_DQM stays in force until the next one arrives, however long that takes: late acknowledgements must not raise the rate.
 //!   Its first value is the port's speed;
 //! - the rate in an acknowledgement that is older than the last, or ahead of what was sent, is not used;
@@ -26,6 +28,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::hpcc::NO_INT_RTTS;
 use crate::rcc::{ProgressSnapshot, PsnProgress};
 use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals};
 use cc_core::hops::Unmeasured;
@@ -48,12 +51,21 @@ cc_core::settings! {
         min_rate: Mbps, 1..=1_600_000, [];
         /// Multiplier of the units of compact telemetry, as set in the switches: a power of two.
         int_multi: Count, 1..=64, [];
+        /// Local round trips with nothing but broken Switch-INT, after which R_NS is halved; 0: never.
+        no_int_rtts: Count, 0..=255, [];
     }
 }
 
 /// The law of HPCC's draft, for the servers of the paper.
-pub const PAPER: MlccSettings =
-    MlccSettings { eta: 950_000, max_stage: 5, local_rtt: 0, rate_ai: 50, min_rate: 25, int_multi: 1 };
+pub const PAPER: MlccSettings = MlccSettings {
+    eta: 950_000,
+    max_stage: 5,
+    local_rtt: 0,
+    rate_ai: 50,
+    min_rate: 25,
+    int_multi: 1,
+    no_int_rtts: NO_INT_RTTS,
+};
 
 cc_core::zeroed! {
     /// Checked parameters, computed once for a port and shared by its flows.
@@ -132,7 +144,7 @@ impl ReactionPoint for Mlcc {
     const PRESETS: &'static [Preset<MlccSettings>] = &[Preset {
         name: "paper",
         source: "MLCC 4.1 names no parameter of R_NS: the law is that of HPCC's draft, the least rate a thousandth of \
-                 the 25 Gb/s of its servers",
+                 the 25 Gb/s of its servers; no_int_rtts: RFC 5348 4.3, ours for MLCC",
         values: PAPER,
     }];
     const EVENTS: EventSet =
@@ -150,6 +162,8 @@ impl ReactionPoint for Mlcc {
         "a local round trip over, Switch-INT, U below eta and stages left: R_NS rises by a step",
         "a local round trip over, Switch-INT, U at eta or no stage left: R_NS by eta / U",
         "any, wake: telemetry too old to compare with is discarded",
+        "a local round trip over, Switch-INT that is broken: nothing",
+        "the last of no_int_rtts local round trips over, Switch-INT that is broken: R_NS is halved",
     ];
 
     fn check(settings: &MlccSettings, link: &Link) -> Result<Params, ParamError> {
@@ -169,6 +183,7 @@ impl ReactionPoint for Mlcc {
             rate_ai: Rate::from_mbps(settings.rate_ai),
             least: floor,
             line,
+            no_int_rtts: u8::try_from(settings.no_int_rtts).unwrap_or(u8::MAX),
         };
         Ok(Params { law: LawParams::new("local_rtt", local, settings.int_multi, &law_settings)?, floor, line })
     }
@@ -194,6 +209,8 @@ impl ReactionPoint for Mlcc {
                 IntOutcome::WindowAdjusted => 5,
                 IntOutcome::Increased => 6,
                 IntOutcome::Decreased => 7,
+                IntOutcome::Blind => 9,
+                IntOutcome::Halved => 10,
             },
             _ => 8,
         }

@@ -3,6 +3,7 @@ use crate::{Ack, RpEngine};
 use cc_core::{Hop, Instant, IntLayout, IntStackBuilder};
 use proptest::prelude::*;
 use std::string::ToString;
+use std::vec::Vec;
 
 /// 40 Gb/s, 2 ms from end to end.
 const LINK: Link = Link { line_rate: Rate::from_gbps(40), mtu: Bytes::new(1_064), base_rtt: Nanos::new(2_000_000) };
@@ -73,6 +74,42 @@ fn a_flow_begins_with_what_the_port_carries_from_end_to_end() {
     // 5 B/ns x 2 ms, and x 10 us.
     assert_eq!((decision.window.get(), decision.rate), (10_000_000, LINK.line_rate));
     assert_eq!((bench.flow.near_loop().window().get(), bench.params.marks), (50_000, 200));
+}
+
+/// The choice at the head: W* halves each time that broken direct INT follows `no_int_rtts` marks in a row.
+#[test]
+fn broken_direct_int_halves_the_near_window_every_four_marks() {
+    // T / T* = 4: a mark in 100 packets of 400.
+    let mut bench = Bench::new(HpccStarSettings { near_rtt: 500_000, ..PAPER });
+    bench.sent(1_400);
+    bench.ack(1_000, &[]);
+    let window = |bench: &Bench| (bench.flow.near_loop().window(), bench.flow.near_loop().reference());
+    let mut clock = 0;
+    let mut direct_int = |bench: &mut Bench, mbps| {
+        clock += 100_000;
+        bench.now += 100_000;
+        bench.direct_int(&[pseudo(mbps, clock, clock, 0)]);
+        window(bench)
+    };
+    let begin = direct_int(&mut bench, 0);
+    let mut windows = Vec::new();
+    for mark in 1..=12 {
+        bench.sent(1_400 + 100 * mark);
+        bench.ack(1_000 + 100 * mark, &[]);
+        // The second one passes no mark.
+        let first = direct_int(&mut bench, 0);
+        assert_eq!(direct_int(&mut bench, 0), first);
+        windows.push(first.0.get());
+    }
+    let w = begin.0.get();
+    let [half, quarter, eighth] = [w / 2, w / 4, w / 8];
+    assert_eq!(windows, [w, w, w, half, half, half, half, quarter, quarter, quarter, quarter, eighth]);
+    assert_eq!(bench.flow.end_to_end().window().get(), 10_000_000, "the end-to-end loop is another");
+    // A measurement of an idle path ends this.
+    direct_int(&mut bench, 40_000);
+    bench.sent(2_700);
+    bench.ack(2_300, &[]);
+    assert!(direct_int(&mut bench, 40_000).0.get() > eighth);
 }
 
 #[test]

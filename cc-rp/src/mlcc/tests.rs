@@ -3,6 +3,7 @@ use crate::RpEngine;
 use cc_core::{Hop, Instant, IntLayout, IntStackBuilder, Psn};
 use proptest::prelude::*;
 use std::string::{String, ToString};
+use std::vec::Vec;
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(25), mtu: Bytes::new(1_064), base_rtt: Nanos::new(24_000) };
 
@@ -95,6 +96,39 @@ fn the_reference_follows_once_in_a_local_round_trip() {
     bench.now = 24_000;
     bench.switch_int(&[hop(24_000, 75_000, 75_000)]);
     assert_eq!(bench.flow.law().reference(), bench.flow.law().window());
+}
+
+/// The choice at the head: R_NS halves after each `no_int_rtts` local round trips of broken Switch-INT.
+#[test]
+fn broken_switch_int_halves_the_rate_every_four_round_trips_down_to_the_least() {
+    let mut bench = Bench::new();
+    let down = Hop { mbps: 0, ..hop(0, 0, 0) };
+    let mut rates = Vec::new();
+    for round in 0..64 {
+        bench.now += 24_000;
+        rates.push(bench.switch_int(&[Hop { clock: 24_000 * round, ..down }]));
+        // More of it in the same round trip changes nothing.
+        bench.now += 100;
+        assert_eq!(bench.switch_int(&[Hop { clock: 24_000 * round + 100, ..down }]), rates[round as usize]);
+    }
+    // The first is the baseline.
+    assert_eq!(
+        rates[..13],
+        [25_000, 25_000, 25_000, 25_000, 12_500, 12_500, 12_500, 12_500, 6_250, 6_250, 6_250, 6_250, 3_125]
+    );
+    assert_eq!(rates[63], 25, "the least rate");
+    // Measured telemetry of an empty path ends this: R_NS rises by W_AI in a round trip.
+    for round in 64..67 {
+        bench.now += 24_000;
+        rates.push(bench.switch_int(&[hop(24_000 * round, 0, 0)]));
+    }
+    assert!(rates[66] > rates[63], "{rates:?}");
+    let off = Mlcc::check(&MlccSettings { no_int_rtts: 0, ..PAPER }, &LINK).unwrap();
+    let mut never = Bench { params: off, ..Bench::new() };
+    for round in 0..20 {
+        never.now += 24_000;
+        assert_eq!(never.switch_int(&[Hop { clock: 24_000 * round, ..down }]), 25_000);
+    }
 }
 
 /// At the least rate a packet leaves every 340 us, and telemetry that far apart is not compared.

@@ -593,9 +593,9 @@ typedef struct { uint32_t opaque[49]; } rnic_rp_hpcc_star_flow;
 RNIC_RP_FUNCTIONS(hpcc_star);
 
 /* mlcc: takes SENT, ACK, NACK, WAKE, SWITCH_INT; the receiver runs rnic_np_mlcc */
-#define RNIC_RP_MLCC_PORT_BYTES 152u
+#define RNIC_RP_MLCC_PORT_BYTES 160u
 #define RNIC_RP_MLCC_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[19]; } rnic_rp_mlcc_port;
+typedef struct { uint64_t opaque[20]; } rnic_rp_mlcc_port;
 #define RNIC_RP_MLCC_FLOW_BYTES 112u
 #define RNIC_RP_MLCC_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[28]; } rnic_rp_mlcc_flow;
@@ -606,6 +606,7 @@ typedef struct { uint32_t opaque[28]; } rnic_rp_mlcc_flow;
 #define RNIC_RP_MLCC_RATE_AI 3u /* 1 to 1600000 Mb/s */
 #define RNIC_RP_MLCC_MIN_RATE 4u /* 1 to 1600000 Mb/s */
 #define RNIC_RP_MLCC_INT_MULTI 5u /* 1 to 64 */
+#define RNIC_RP_MLCC_NO_INT_RTTS 6u /* 0 to 255 */
 RNIC_RP_FUNCTIONS(mlcc);
 
 /* dcqcn */
