@@ -6,9 +6,7 @@
 use anyhow::Result;
 use cc_core::{IntLayout, Nanos};
 use hil_algorithms::algorithm;
-use hil_sim::fabric::{
-    Buffer, Effects, Examples, FlowSpec, FlowTuple, LineHeaders, Network, Scenario, Topology, Transport,
-};
+use hil_sim::fabric::{Buffer, Effects, Examples, FlowSpec, FlowTuple, LineHeaders, Network, Scenario, Topology};
 use hil_sim::marking::Stages;
 use hil_sim::topologies::LinkSpec;
 use std::time::Instant;
@@ -68,22 +66,10 @@ fn run(Case { name, algorithm: algorithm_name, topology, flows }: Case) -> Resul
     };
     let data = if algorithm_name == "hpcc" { 90 } else { 48 };
     let scenario = Scenario {
-        topology: &topology,
-        flows: &flows,
-        algorithm: &*algorithm,
-        settings: [&rp, &np],
         stages: Box::new(stages),
         buffer: Some(Buffer::default()),
-        queue_monitor: None,
         int_layout: IntLayout::Compact,
-        payload: 1_000,
-        transport: Transport::default(),
-        records: None,
-        pauses: None,
-        base_rtt: Nanos::new(13_000),
         end: 1_000_000_000_000,
-        seed: 1,
-        shuffle: None,
         effects: Effects {
             whole_nanoseconds: true,
             no_framing: true,
@@ -92,6 +78,7 @@ fn run(Case { name, algorithm: algorithm_name, topology, flows }: Case) -> Resul
             echo: algorithm_name == "dcqcn",
             ..Effects::default()
         },
+        ..Scenario::new(&topology, &flows, &*algorithm, [&rp, &np], Nanos::new(13_000))
     };
     let examples = Examples::new(&scenario)?;
     let mut network = Network::new(&scenario, &examples)?;

@@ -1,15 +1,13 @@
 //! Incast: many senders and one receiver, whose switch port is congested, and a tap at that port.
 
-use super::fabric::{
-    Effects, Examples, FlowSpec, FlowTuple, Kind, Link, Network, Origin, Scenario, Topology, Transport,
-};
+use super::fabric::{Examples, FlowSpec, FlowTuple, Kind, Link, Network, Origin, Scenario, Topology, Transport};
 use super::marking::{Pauses, Stages};
 use super::packet::PacketFormat;
 use super::{Picos, fabric};
 use anyhow::{Context, Result, ensure};
 use cc_core::wire::opcode::Class;
 use cc_core::wire::{self, Parsed, cm};
-use cc_core::{Ecn, IntLayout, Nanos};
+use cc_core::{Ecn, Nanos};
 use hil_algorithms::Algorithm;
 use hil_algorithms::settings::SettingsTable;
 use hil_cores::random::SplitMix;
@@ -104,14 +102,9 @@ impl Incast {
         let receiver = self.senders as u32;
         let topology = self.line(switches.len() as u32);
         let frame_bytes = PacketFormat::of(algorithm.signals(), self.payload).frame_bytes()?;
+        let flows = self.flows();
         let scenario = Scenario {
-            topology: &topology,
-            flows: &self.flows(),
-            algorithm,
-            settings,
             stages: Box::new(|node, _| Ok(switches[(node - receiver - 1) as usize].clone())),
-            buffer: None,
-            int_layout: IntLayout::Wide,
             payload: self.payload,
             transport: Transport {
                 message: Some(message),
@@ -121,12 +114,9 @@ impl Incast {
             },
             records: self.records,
             pauses: self.pauses.map(|pauses| (receiver, pauses)),
-            queue_monitor: None,
-            base_rtt: self.base_rtt(switches.len() as u64, frame_bytes)?,
             end: Picos::from(self.duration.get()) * 1_000,
             seed: self.seed,
-            shuffle: None,
-            effects: Effects::default(),
+            ..Scenario::new(&topology, &flows, algorithm, settings, self.base_rtt(switches.len() as u64, frame_bytes)?)
         };
         let mut summary = Summary::default();
         let mut count = |at: Picos, origin, frame: &[u8]| {

@@ -60,23 +60,22 @@ impl Input {
     /// What to simulate.
     pub fn scenario(&self) -> Scenario<'_> {
         Scenario {
-            topology: &self.topology,
-            flows: &self.flows,
-            algorithm: &*self.algorithm,
-            settings: [&self.settings.rp, &self.settings.np],
             stages: Box::new(|_, speed| (self.stages)(speed)),
             buffer: self.buffer.clone(),
             queue_monitor: self.queue_monitor,
             transport: self.transport,
-            records: None,
-            pauses: None,
             int_layout: self.int_layout,
             payload: self.payload,
-            base_rtt: self.base_rtt,
             end: self.end,
             seed: self.seed,
-            shuffle: None,
             effects: self.effects,
+            ..Scenario::new(
+                &self.topology,
+                &self.flows,
+                &*self.algorithm,
+                [&self.settings.rp, &self.settings.np],
+                self.base_rtt,
+            )
         }
     }
 

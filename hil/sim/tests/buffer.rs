@@ -6,8 +6,8 @@ use hil_algorithms::algorithm;
 use hil_algorithms::settings::words;
 use hil_sim::Picos;
 use hil_sim::fabric::{
-    Buffer, Effects, Examples, FlowSpec, FlowTuple, Headroom, Kind, Limits, Link, Network, PfcRecord, Scenario,
-    Threshold, Topology, Totals, Transport,
+    Buffer, Examples, FlowSpec, FlowTuple, Headroom, Kind, Limits, Link, Network, PfcRecord, Scenario, Threshold,
+    Topology, Totals,
 };
 use hil_sim::marking::Stages;
 use hil_sim::topologies::LinkSpec;
@@ -45,23 +45,12 @@ fn run_with(
     let algorithm = algorithm("pfc")?;
     let [(_, rp), (_, np)] = algorithm.presets(None)?;
     let scenario = Scenario {
-        topology,
-        flows: &flows,
-        algorithm: &*algorithm,
-        settings: [&rp, &np],
         stages: Box::new(move |_, _| Ok(stages.clone())),
         buffer: Some(buffer),
-        queue_monitor: None,
         int_layout: IntLayout::Compact,
-        payload: 1_000,
-        transport: Transport::default(),
-        records: None,
-        pauses: None,
-        base_rtt: Nanos::new(10_000),
         end: 1_000_000_000_000,
-        seed: 1,
         shuffle,
-        effects: Effects::default(),
+        ..Scenario::new(topology, &flows, &*algorithm, [&rp, &np], Nanos::new(10_000))
     };
     let examples = Examples::new(&scenario)?;
     let mut network = Network::new(&scenario, &examples)?;

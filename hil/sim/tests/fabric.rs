@@ -1,12 +1,12 @@
 //! Networks of hosts and switches.
 
-use cc_core::{IntLayout, Nanos};
+use cc_core::Nanos;
 use cc_cp::lscc::direct_int::DirectInt;
 use cc_cp::{QueueStage, int::IntPush};
 use hil_algorithms::settings::words;
 use hil_algorithms::{algorithm, registry};
 use hil_sim::fabric::{
-    Effects, Examples, FlowSpec, FlowTuple, Kind, Link, Network, Origin, Recovery, Scenario, Topology, Transport,
+    Examples, FlowSpec, FlowTuple, Kind, Link, Network, Origin, Recovery, Scenario, Topology, Transport,
 };
 use hil_sim::topologies::LinkSpec;
 use std::num::NonZeroU32;
@@ -42,23 +42,9 @@ fn cnps_of_switches_arrive_over_paths_of_equal_length() {
         ]
     };
     let scenario = Scenario {
-        topology: &topology,
-        flows: &flows,
-        algorithm: &*algorithm,
-        settings: [&rp, &np],
         stages: Box::new(move |_, _| Ok(stages())),
-        buffer: None,
-        queue_monitor: None,
-        int_layout: IntLayout::Wide,
-        payload: 1_000,
-        transport: Transport::default(),
-        records: None,
-        pauses: None,
-        base_rtt: Nanos::new(10_000),
         end: 1_000_000_000_000,
-        seed: 1,
-        shuffle: None,
-        effects: Effects::default(),
+        ..Scenario::new(&topology, &flows, &*algorithm, [&rp, &np], Nanos::new(10_000))
     };
     let examples = Examples::new(&scenario).unwrap();
     let mut network = Network::new(&scenario, &examples).unwrap();
@@ -85,23 +71,9 @@ fn packets_leave_while_fewer_bytes_than_the_window_are_in_flight() {
         let tuple = FlowTuple { source: 0, destination: 1, ports: 0 };
         let flows = [FlowSpec { source: 0, destination: 1, bytes: 1_000_000, start: 0, tuple }];
         let scenario = Scenario {
-            topology: &topology,
-            flows: &flows,
-            algorithm: &*algorithm,
-            settings: [&rp, &np],
-            stages: Box::new(|_, _| Ok(Vec::new())),
-            buffer: None,
-            int_layout: IntLayout::Wide,
             payload: 1_024,
-            transport: Transport::default(),
-            records: None,
-            pauses: None,
-            queue_monitor: None,
-            base_rtt: Nanos::new(1_000),
             end: 4_000_000_000,
-            seed: 1,
-            shuffle: None,
-            effects: Effects::default(),
+            ..Scenario::new(&topology, &flows, &*algorithm, [&rp, &np], Nanos::new(1_000))
         };
         let (mut sent, mut bytes, mut frame_bytes) = (0, 0, 0);
         let mut tap = |_, origin, frame: &[u8]| {
@@ -140,14 +112,7 @@ fn flows_over_links_that_lose_frames_are_whole() {
             let mut sum = 0;
             for seed in 0..5 {
                 let scenario = Scenario {
-                    topology: &topology,
-                    flows: &flows,
-                    algorithm: &*algorithm,
-                    settings: [&rp, &np],
                     stages: Box::new(|_, _| Ok(vec![(IntPush::NAME, words(&IntPush::PRESETS[0].values))])),
-                    buffer: None,
-                    int_layout: IntLayout::Wide,
-                    payload: 1_000,
                     transport: Transport {
                         recovery,
                         ack_interval,
@@ -155,14 +120,9 @@ fn flows_over_links_that_lose_frames_are_whole() {
                         timeout: 1_000_000_000,
                         ..Transport::default()
                     },
-                    records: None,
-                    pauses: None,
-                    queue_monitor: None,
-                    base_rtt: Nanos::new(5_000),
                     end: 1_000_000_000_000_000,
                     seed,
-                    shuffle: None,
-                    effects: Effects::default(),
+                    ..Scenario::new(&topology, &flows, &*algorithm, [&rp, &np], Nanos::new(5_000))
                 };
                 let examples = Examples::new(&scenario).unwrap();
                 let mut network = Network::new(&scenario, &examples).unwrap();

@@ -1,15 +1,15 @@
 //! What is seen of a network while it runs: samples of queues, links and flows.
 
+use cc_core::Nanos;
 use cc_core::wire::{self, Icrc, Parsed, Roce};
-use cc_core::{IntLayout, Nanos};
 use cc_cp::QueueStage;
 use cc_cp::red::Red;
 use hil_algorithms::{algorithm, registry};
 use hil_capture::crc::HostCrc;
 use hil_sim::Picos;
 use hil_sim::fabric::{
-    Buffer, Effects, Examples, FlowSpec, FlowTuple, Kind, Limits, Link, Network, Origin, Quantity, Sample, Scenario,
-    Subject, Threshold, Topology, Totals, Transport,
+    Buffer, Examples, FlowSpec, FlowTuple, Kind, Limits, Link, Network, Origin, Quantity, Sample, Scenario, Subject,
+    Threshold, Topology, Totals,
 };
 use hil_sim::marking::stress_scenario;
 use std::cell::RefCell;
@@ -50,23 +50,11 @@ fn run_until(
     });
     let limits = Limits { threshold: Threshold::Static(60_000), ..Limits::default() };
     let scenario = Scenario {
-        topology: &topology,
-        flows: &flows,
-        algorithm: &*algorithm,
-        settings: [&rp, &np],
         stages: Box::new(|node, _| Ok(if name == "pfc" { Vec::new() } else { switches[node as usize - 3].clone() })),
         buffer: buffered.then(|| Buffer { limits, ..Buffer::default() }),
-        queue_monitor: None,
-        int_layout: IntLayout::Wide,
-        payload: 1_000,
-        transport: Transport::default(),
-        records: None,
-        pauses: None,
-        base_rtt: Nanos::new(10_000),
         end: 1_000_000_000_000,
-        seed: 1,
         shuffle,
-        effects: Effects::default(),
+        ..Scenario::new(&topology, &flows, &*algorithm, [&rp, &np], Nanos::new(10_000))
     };
     let examples = Examples::new(&scenario).unwrap();
     let mut network = Network::new(&scenario, &examples).unwrap();

@@ -105,6 +105,38 @@ pub struct Scenario<'a> {
     pub effects: Effects,
 }
 
+impl<'a> Scenario<'a> {
+    /// Switches without stages and without a limit of their buffers, packets of 1,000 bytes of payload, the default transport, and an
+    /// end after 1,000 seconds.
+    pub fn new(
+        topology: &'a Topology,
+        flows: &'a [FlowSpec],
+        algorithm: &'a dyn Algorithm,
+        settings: [&'a SettingsTable; 2],
+        base_rtt: Nanos,
+    ) -> Self {
+        Self {
+            topology,
+            flows,
+            algorithm,
+            settings,
+            stages: Box::new(|_, _| Ok(Vec::new())),
+            buffer: None,
+            queue_monitor: None,
+            int_layout: IntLayout::Wide,
+            payload: 1_000,
+            transport: Transport::default(),
+            records: None,
+            pauses: None,
+            base_rtt,
+            end: 1_000_000_000_000_000,
+            seed: 1,
+            shuffle: None,
+            effects: Effects::default(),
+        }
+    }
+}
+
 /// What a frame is to a tap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
