@@ -1,4 +1,5 @@
-//! What each algorithm must do in networks that are simple enough to say what is right: one flow alone, two flows, sixteen.
+//! What each algorithm must do in networks that are simple enough to say what is right: one flow alone, two flows, and many to
+//! one port.
 
 use hil_algorithms::registry;
 use hil_sim::fabric::{Examples, Network, QueueMonitor, Scenario, Totals};
@@ -36,6 +37,12 @@ fn star(hosts: u32, gbps: u64, algorithm: &str, settings: &str, stages: &[&str])
     )
 }
 
+/// The share of the port's time that data takes, of flows with so many packets in all, where frames have so many bytes.
+fn share(totals: &Totals, packets: u64, frame: usize, gbps: u64) -> f64 {
+    let end = totals.completions.last().unwrap().time;
+    (packets * (frame as u64 + 24)) as f64 * 8e3 / (end as f64 * gbps as f64)
+}
+
 /// One flow in an empty network, at 10 to 800 Gb/s, for 4 ms, which are about a thousand round trips. Its frames of 1,000 bytes of
 /// payload, with headers, preamble, check sequence and gap, take at least 0.9 x eta of the line rate. Nothing is marked or paused,
 /// dropped or sent again. Swift has its largest window: that of its preset, 256 packets, is less than what 800 Gb/s
@@ -53,8 +60,7 @@ fn a_flow_alone_takes_the_line() {
             let bytes = gbps * 500_000;
             let workload = format!("[[workload]]\nkind = \"pairs\"\npairs = [[0, 1]]\nbytes = {bytes}\n");
             let (totals, frame) = run(&read(&(star(2, gbps, name, settings, stages) + &workload)), None);
-            let time = totals.completions[0].time;
-            let share = (bytes / 1_000 * (frame as u64 + 24)) as f64 * 8e3 / (time as f64 * gbps as f64);
+            let share = share(&totals, bytes / 1_000, frame, gbps);
             assert!((0.9 * eta..=1.0).contains(&share), "{name}, {gbps} Gb/s: {share}");
             assert_eq!((totals.marks, totals.pfc_frames, totals.dropped, totals.sent_again), (0, 0, 0, 0), "{name}");
         }
@@ -90,7 +96,46 @@ fn sixteen_flows_of_hpcc_keep_the_queue_short() {
     let (_, ports) = totals.queue_lengths.last().unwrap();
     let port = ports.iter().find(|port| port.port == 1).unwrap();
     assert!((1..147 / 5).contains(&port.counts.len()), "up to {} KB", port.counts.len());
-    let time = totals.completions.last().unwrap().time;
-    let share = (16 * 2_000 * (frame + 24)) as f64 * 8e3 / (time as f64 * 100.0);
+    let share = share(&totals, 16 * 2_000, frame, 100);
     assert!((0.93..0.97).contains(&share), "{share}");
+}
+
+/// PowerTCP with 10 and 255 flows of 10 MB in all to one port at 25 Gb/s: nothing is lost or paused, and the port stays busy from the
+/// burst to the end (Addanki et al., NSDI 2022, section 5.2: no loss of throughput after an incast of 10 and of 255 flows).
+#[test]
+fn a_burst_of_powertcp_is_absorbed_without_a_loss_of_throughput() {
+    for senders in [10, 255] {
+        let packets = 10_000 / u64::from(senders);
+        let workload = format!("[[workload]]\nkind = \"incast\"\nbytes = {}\n", packets * 1_000);
+        let buffer = "[buffer]\npool = \"64MiB\"\nheadroom_apart = true\n";
+        let text = star(senders + 1, 25, "powertcp", "", &["int"]) + buffer + &workload;
+        let (totals, frame) = run(&read(&text), None);
+        assert_eq!((totals.dropped, totals.pfc_frames, totals.timeouts), (0, 0, 0), "{senders} flows");
+        let share = share(&totals, packets * u64::from(senders), frame, 25);
+        assert!((0.93..=1.0).contains(&share), "{senders} flows: {share}");
+    }
+}
+
+/// Swift with a hundred flows of 4 MB to one port at 100 Gb/s: no packet is sent again, the port is busy, flows end within 3 % of
+/// each other, and the delay is near its target. A window of 4 to 5 packets has a target of 25 us, 1 us for the switch, and
+/// 32.3 us / sqrt(w) - 2 us, of which 4.3 us are the base round trip: some 35 us, or 435 KB, in the queue (Kumar et al., SIGCOMM
+/// 2020, section 3.5).
+#[test]
+fn a_hundred_flows_of_swift_keep_the_delay_near_the_target() {
+    let workload = "[[workload]]\nkind = \"incast\"\nbytes = \"4MB\"\n";
+    let buffer = "[buffer]\npool = \"64MiB\"\nheadroom_apart = true\n";
+    let input = read(&(star(101, 100, "swift", "", &[]) + buffer + workload));
+    let (start, end) = (5_000_000_000, 30_000_000_000);
+    let monitor = QueueMonitor { start, end, interval: 1_000_000, record_every: 1_000_000_000 };
+    let (totals, frame) = run(&input, Some(monitor));
+    assert_eq!((totals.dropped, totals.sent_again, totals.pfc_frames), (0, 0, 0));
+    let share = share(&totals, 400_000, frame, 100);
+    assert!((0.97..=1.0).contains(&share), "{share}");
+    let [first, last] = [totals.completions.first(), totals.completions.last()].map(|done| done.unwrap().time);
+    assert!(last < first + first * 3 / 100, "{first} ps and {last} ps");
+    let (_, ports) = totals.queue_lengths.last().unwrap();
+    let counts = &ports.iter().find(|port| port.port == 1).unwrap().counts;
+    let samples: u64 = counts.iter().sum();
+    let mean = (0u64..).zip(counts).map(|(kilobytes, count)| kilobytes * count).sum::<u64>() / samples;
+    assert!((435 * 2 / 3..435 * 3 / 2).contains(&mean), "{mean} KB");
 }
