@@ -435,3 +435,29 @@ fn a_small_buffer_pauses_or_drops_as_the_scenario_says() {
     let lost = run("loss = 1e-3\n[transport]\ntimeout = \"1ms\"\nhandshake = true\nmessage = 16");
     assert!(lost.lost > 0 && lost.lost == lost.dropped, "{lost:?}");
 }
+
+/// Two incasts of four flows, three seconds, a minute or a day apart: the second takes the same time after any of these, to the
+/// picosecond, and as long as the first within a nanosecond, by which a pacer that was in use may differ from a new one. The time
+/// between costs no events but those of the two seconds after which NICs rest.
+#[test]
+fn a_day_without_flows_costs_nothing_and_changes_nothing() {
+    let run = |start: &str| {
+        let incast = "[[workload]]\nkind = \"incast\"\nbytes = \"100kB\"\n";
+        let text = format!(
+            "duration = \"100000s\"\n[topology]\nkind = \"star\"\nhosts = 5\nrate = \"100Gb/s\"\ndelay = \"1us\"\n\
+             [algorithm]\nname = \"hpcc\"\n[[stages]]\nname = \"int\"\n{incast}{incast}start = \"{start}\"\n"
+        );
+        let totals = run(&read(&text, &[]).unwrap(), None);
+        assert_eq!(totals.completions.len(), 8);
+        let times: Vec<u64> = totals.completions.iter().map(|done| done.time).collect();
+        assert!(
+            times[..4].iter().zip(&times[4..]).all(|(first, second)| first.abs_diff(*second) <= 1_000),
+            "{times:?}"
+        );
+        (times, totals.end, totals.events)
+    };
+    let [(first, _, short), (second, _, minute), (third, end, day)] = ["3s", "60s", "86400s"].map(run);
+    assert!(first == second && second == third, "{first:?}, {second:?} and {third:?}");
+    assert!(end > 86_400_000_000_000_000);
+    assert!(minute - short < 40 && day == minute, "{short}, {minute} and {day} events");
+}

@@ -45,7 +45,15 @@ pub(super) struct Host {
     poll_at: Picos,
     /// When its NIC is called, if that is scheduled.
     wake_at: Picos,
+    /// Flows that it sends and that are not complete.
+    open: u32,
+    /// When a packet or a PFC frame last arrived, or a flow was opened.
+    active_at: Picos,
 }
+
+/// A NIC without open flows is called for so long after its last packet: 2 s, after which all its intervals are over and its records
+/// are swept. Then it rests until the next packet. So does a switch when the network has no open flow.
+pub(super) const REST: Picos = 2_000_000_000_000;
 
 /// Communication identifiers of receivers, in handshakes, begin behind this.
 const RECEIVER_ID: u32 = 0x100;
@@ -65,6 +73,8 @@ impl Host {
             turn: 0,
             poll_at: NEVER,
             wake_at: NEVER,
+            open: 0,
+            active_at: 0,
         }
     }
 }
@@ -275,7 +285,8 @@ impl Network<'_> {
         let nics = &mut *self.groups[at.group];
         let result = call(nics, at.nic, &mut output);
         let wake = (nics.next_wake(at.nic).nanos() * 1_000).max(now);
-        if wake < at.wake_at {
+        let rests = at.open == 0 && wake > at.active_at + REST;
+        if wake < at.wake_at && !rests {
             at.wake_at = wake;
             self.calendar.add(Event::new(wake, EventClass::Wake, at.node));
         }
@@ -399,8 +410,12 @@ impl Network<'_> {
     fn open(&mut self, now: Picos, flow: u32) -> Result<()> {
         let FlowSpec { source, destination, .. } = self.specs[flow as usize];
         let host = self.senders[flow as usize].host;
-        let number = self.hosts[host as usize].sending.len() as u32;
-        self.hosts[host as usize].sending.push(flow);
+        let at = &mut self.hosts[host as usize];
+        let number = at.sending.len() as u32;
+        at.sending.push(flow);
+        at.open += 1;
+        at.active_at = now;
+        self.open_flows += 1;
         let sender = &mut self.senders[flow as usize];
         (sender.number, sender.due, sender.sending.deadline) = (number, now, NEVER);
         let opened =
@@ -571,6 +586,7 @@ impl Network<'_> {
         over: Option<Picos>,
     ) -> Result<()> {
         let pfc = packet::pfc(class, over.map_or(u16::MAX, |_| quanta));
+        self.hosts[host as usize].active_at = now;
         // A resume makes the NIC visit all flows at once, to end the holds of decisions that were made during the pause.
         self.with_nic(now, host, None, |nics, nic, _| nics.pause(nic, instant(now), &pfc))?;
         if let Some(over) = over {
@@ -646,6 +662,7 @@ impl Network<'_> {
     /// A packet has arrived at its host.
     pub(super) fn receive(&mut self, now: Picos, host: u32, packet: PacketId) -> Result<()> {
         self.totals.delivered += 1;
+        self.hosts[host as usize].active_at = now;
         if self.is_tapped(self.hosts[host as usize].node) {
             self.show(now, Origin::Arrived, packet)?;
         }
@@ -767,11 +784,13 @@ impl Network<'_> {
         if is_complete {
             let start = self.specs[flow as usize].start;
             self.totals.completions.push(Completion { flow, time: now - start });
-            let Host { group, nic, slots, .. } = &mut self.hosts[host as usize];
+            let Host { group, nic, slots, open, .. } = &mut self.hosts[host as usize];
             let sender = &mut self.senders[flow as usize];
             if let Some(handle) = sender.handle.take() {
                 slots[usize::from(handle.index())] = u32::MAX;
                 self.groups[*group].close(*nic, handle);
+                *open -= 1;
+                self.open_flows -= 1;
             }
             (sender.template, sender.ack_template) = (Vec::new(), Vec::new());
         } else {

@@ -234,6 +234,8 @@ pub struct Network<'a> {
     routes: Routes,
     groups: Vec<Box<dyn NicGroup>>,
     specs: Vec<FlowSpec>,
+    /// Flows that have been opened and are not complete.
+    open_flows: u32,
     senders: Vec<Sender>,
     flows: Vec<Flow>,
     /// The packets of data and their acknowledgements, as one of each was parsed.
@@ -357,6 +359,7 @@ impl<'a> Network<'a> {
             routes,
             groups: Vec::new(),
             specs: scenario.flows.to_vec(),
+            open_flows: 0,
             senders: (0..flows.len()).map(|_| Sender::idle()).collect(),
             flows,
             data: (packet::parse(&examples.data, layout.wire_len.into())?, layout),

@@ -2,7 +2,7 @@
 
 use super::buffer::{Ingress, Part, SharedBuffer};
 use super::calendar::{Class as EventClass, Event as Scheduled};
-use super::host::parse_like;
+use super::host::{REST, parse_like};
 use super::packets::{InFlight, Kind, Meta, PacketId};
 use super::port::Port;
 use super::{FlowSpec, Network, Origin, PfcRecord, Picos, Place};
@@ -33,6 +33,8 @@ pub(super) struct Switch {
     sent: Vec<Sent>,
     /// When the stages are to be called next, if that is scheduled.
     wake_at: Picos,
+    /// When a packet last arrived.
+    active_at: Picos,
 }
 
 /// A frame that a stage sends.
@@ -139,6 +141,7 @@ impl Switch {
             buffer,
             sent: Vec::new(),
             wake_at: Picos::MAX,
+            active_at: 0,
         })
     }
 }
@@ -168,7 +171,8 @@ impl Network<'_> {
                 self.senders[flow as usize].egress(kind, hops.into())
             }
         };
-        let at = &self.switches[switch as usize];
+        let at = &mut self.switches[switch as usize];
+        at.active_at = now;
         let arrived = self.ports[ingress as usize].arrived[usize::from(class)];
         let from = Ingress { port: (ingress - at.first_port) as usize, class, arrived };
         let mut part = None;
@@ -396,7 +400,8 @@ impl Network<'_> {
     fn send_emitted(&mut self, now: Picos, switch: u32) -> Result<()> {
         let at = &mut self.switches[switch as usize];
         let wake = at.congestion.next_wake().nanos().max(now.div_ceil(1_000)) * 1_000;
-        if wake < at.wake_at {
+        let rests = self.open_flows == 0 && wake > at.active_at + REST;
+        if wake < at.wake_at && !rests {
             at.wake_at = wake;
             self.calendar.add(Scheduled::new(wake, EventClass::Wake, at.node));
         }
