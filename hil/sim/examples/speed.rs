@@ -6,7 +6,9 @@
 use anyhow::Result;
 use cc_core::{IntLayout, Nanos};
 use hil_algorithms::algorithm;
-use hil_sim::fabric::{Buffer, Effects, Examples, FlowSpec, FlowTuple, LineHeaders, Network, Scenario, Topology};
+use hil_sim::fabric::{
+    Buffer, DATA_CLASS, Effects, Examples, FlowSpec, FlowTuple, LineHeaders, Network, Scenario, Topology,
+};
 use hil_sim::marking::Stages;
 use hil_sim::topologies::LinkSpec;
 use std::time::Instant;
@@ -57,7 +59,7 @@ fn run(Case { name, algorithm: algorithm_name, topology, flows }: Case) -> Resul
         .zip(flows)
         .map(|(number, (source, destination, bytes))| {
             let tuple = FlowTuple { source, destination, ports: 10_000 | number << 16 };
-            FlowSpec { source, destination, bytes, start: 0, tuple }
+            FlowSpec { source, destination, bytes, start: 0, class: DATA_CLASS, tuple }
         })
         .collect();
     let stages = |_, _| -> Result<Stages> {

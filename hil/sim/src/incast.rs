@@ -1,6 +1,8 @@
 //! Incast: many senders and one receiver, whose switch port is congested, and a tap at that port.
 
-use super::fabric::{Examples, FlowSpec, FlowTuple, Kind, Link, Network, Origin, Scenario, Topology, Transport};
+use super::fabric::{
+    DATA_CLASS, Examples, FlowSpec, FlowTuple, Kind, Link, Network, Origin, Scenario, Topology, Transport,
+};
 use super::marking::{Pauses, Stages};
 use super::packet::PacketFormat;
 use super::{Picos, fabric};
@@ -150,7 +152,7 @@ impl Incast {
         let (mut random, destination) = (SplitMix::new(self.seed ^ STARTS), self.senders as u32);
         let flow = |source| {
             let tuple = FlowTuple { source, destination, ports: 0 };
-            FlowSpec { source, destination, bytes: ENDLESS, start: random.draw() % 1_000_000, tuple }
+            FlowSpec { source, destination, bytes: ENDLESS, start: random.draw() % 1_000_000, class: DATA_CLASS, tuple }
         };
         (0..destination).map(flow).collect()
     }

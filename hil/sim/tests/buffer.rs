@@ -6,8 +6,8 @@ use hil_algorithms::algorithm;
 use hil_algorithms::settings::words;
 use hil_sim::Picos;
 use hil_sim::fabric::{
-    Buffer, Examples, FlowSpec, FlowTuple, Headroom, Kind, Limits, Link, Network, PfcRecord, Scenario, Threshold,
-    Topology, Totals,
+    Buffer, DATA_CLASS, Examples, FlowSpec, FlowTuple, Headroom, Kind, Limits, Link, Network, PfcRecord, Scenario,
+    Threshold, Topology, Totals,
 };
 use hil_sim::marking::Stages;
 use hil_sim::topologies::LinkSpec;
@@ -39,8 +39,14 @@ fn run_with(
 ) -> anyhow::Result<Totals> {
     let hosts = topology.hosts().filter(|&host| host > 0);
     let tuple = |source| FlowTuple { source, destination: 0, ports: source };
-    let flows =
-        hosts.map(|source| FlowSpec { source, destination: 0, bytes: packets * 1_000, start: 0, tuple: tuple(source) });
+    let flows = hosts.map(|source| FlowSpec {
+        source,
+        destination: 0,
+        bytes: packets * 1_000,
+        start: 0,
+        class: DATA_CLASS,
+        tuple: tuple(source),
+    });
     let flows: Vec<FlowSpec> = flows.collect();
     let algorithm = algorithm("pfc")?;
     let [(_, rp), (_, np)] = algorithm.presets(None)?;

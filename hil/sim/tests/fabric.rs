@@ -6,7 +6,7 @@ use cc_cp::{QueueStage, int::IntPush};
 use hil_algorithms::settings::words;
 use hil_algorithms::{algorithm, registry};
 use hil_sim::fabric::{
-    Examples, FlowSpec, FlowTuple, Kind, Link, Network, Origin, Recovery, Scenario, Topology, Transport,
+    DATA_CLASS, Examples, FlowSpec, FlowTuple, Kind, Link, Network, Origin, Recovery, Scenario, Topology, Transport,
 };
 use hil_sim::topologies::LinkSpec;
 use std::num::NonZeroU32;
@@ -30,6 +30,7 @@ fn cnps_of_switches_arrive_over_paths_of_equal_length() {
             destination,
             bytes: 499_001,
             start: 0,
+            class: DATA_CLASS,
             tuple: FlowTuple { source, destination, ports },
         })
         .collect();
@@ -69,7 +70,7 @@ fn packets_leave_while_fewer_bytes_than_the_window_are_in_flight() {
     for gbps in [12, 24, 25, 35, 36, 100, 400] {
         let topology = Topology::star(2, LinkSpec { bits_per_second: gbps * 1_000_000_000, delay: 1_000_000_000 });
         let tuple = FlowTuple { source: 0, destination: 1, ports: 0 };
-        let flows = [FlowSpec { source: 0, destination: 1, bytes: 1_000_000, start: 0, tuple }];
+        let flows = [FlowSpec { source: 0, destination: 1, bytes: 1_000_000, start: 0, class: DATA_CLASS, tuple }];
         let scenario = Scenario {
             payload: 1_024,
             end: 4_000_000_000,
@@ -102,7 +103,7 @@ fn flows_over_links_that_lose_frames_are_whole() {
     let sizes = [1, 1_000, 1_001, 1_000_000];
     let flows = [1, 2, 3, 4].map(|source| {
         let tuple = FlowTuple { source, destination: 0, ports: 0 };
-        FlowSpec { source, destination: 0, bytes: sizes[source as usize - 1], start: 0, tuple }
+        FlowSpec { source, destination: 0, bytes: sizes[source as usize - 1], start: 0, class: DATA_CLASS, tuple }
     });
     let one = NonZeroU32::MIN;
     for name in registry::names() {

@@ -8,8 +8,8 @@ use hil_algorithms::{algorithm, registry};
 use hil_capture::crc::HostCrc;
 use hil_sim::Picos;
 use hil_sim::fabric::{
-    Buffer, Examples, FlowSpec, FlowTuple, Kind, Limits, Link, Network, Origin, Quantity, Sample, Scenario, Subject,
-    Threshold, Topology, Totals,
+    Buffer, DATA_CLASS, Examples, FlowSpec, FlowTuple, Kind, Limits, Link, Network, Origin, Quantity, Sample, Scenario,
+    Subject, Threshold, Topology, Totals,
 };
 use hil_sim::marking::stress_scenario;
 use std::cell::RefCell;
@@ -46,7 +46,7 @@ fn run_until(
     let topology = Topology { nodes, links: ends.into_iter().map(link).collect() };
     let flows = [1, 2].map(|source| {
         let tuple = FlowTuple { source, destination: 0, ports: source };
-        FlowSpec { source, destination: 0, bytes: FLOW, start: 0, tuple }
+        FlowSpec { source, destination: 0, bytes: FLOW, start: 0, class: DATA_CLASS, tuple }
     });
     let limits = Limits { threshold: Threshold::Static(60_000), ..Limits::default() };
     let scenario = Scenario {

@@ -200,6 +200,7 @@ fn what_is_wrong_is_shown_with_its_line_and_a_mark() {
         ("[2, 1]]", "[2, 4]]", "expected [a host from 0 to 3, another host]", "18:18"),
         ("[2, 1]]", "[2, 2]]", "expected [a host from 0 to 3, another host]", "18:18"),
         ("\"10kB\"", "0", "`bytes`: expected a size", "19:9"),
+        ("\"10kB\"", "\"10kB\"\nclass = 8", "`class`: expected a PFC priority, 0 to 7, not `8`", "20:9"),
         ("[topology]", "loss = 2.0\n[topology]", "`loss`: expected a probability from 0 to 1, not `2.0`", "2:8"),
         ("[algorithm]", "[buffer]\nalpha = 0.5\nthreshold = 1\n[algorithm]", "either `alpha` or `threshold`", "8:1"),
         ("[algorithm]", "[buffer]\npfc = 1\n[algorithm]", "`pfc`: expected true or false, not `1`", "9:7"),
@@ -460,4 +461,29 @@ fn a_day_without_flows_costs_nothing_and_changes_nothing() {
     assert!(first == second && second == third, "{first:?}, {second:?} and {third:?}");
     assert!(end > 86_400_000_000_000_000);
     assert!(minute - short < 40 && day == minute, "{short}, {minute} and {day} events");
+}
+
+/// Hosts 1 and 2 send to host 0, and host 1 also to host 3, whose link is idle. Pauses for the first two flows stop the third if it has
+/// their class, and do not if it has another: then it has the half of host 1's link that the first leaves, or more.
+#[test]
+fn a_pause_stops_the_flows_of_its_class_only() {
+    let run = |class: u8| {
+        let workload = |pairs: &str, class: u8| {
+            format!("[[workload]]\nkind = \"pairs\"\npairs = {pairs}\nbytes = \"5MB\"\nclass = {class}\n")
+        };
+        let text = format!(
+            "[topology]\nkind = \"star\"\nhosts = 4\nrate = \"100Gb/s\"\ndelay = \"1us\"\n[algorithm]\nname = \"pfc\"\n\
+             [buffer]\nthreshold = \"50kB\"\n{}{}",
+            workload("[[1, 0], [2, 0]]", 3),
+            workload("[[1, 3]]", class)
+        );
+        let totals = run(&read(&text, &[]).unwrap(), None);
+        assert_eq!((totals.completions.len(), totals.dropped), (3, 0));
+        assert!(totals.pfc_frames > 10);
+        totals.completions.iter().find(|done| done.flow == 2).unwrap().time
+    };
+    let [same, other] = [3, 5].map(run);
+    // 5,000 frames of 1,082 bytes at 50 Gb/s.
+    let half = 5_000 * 1_082 * 160;
+    assert!(other < half && same > half + half / 20, "{same} ps and {other} ps");
 }

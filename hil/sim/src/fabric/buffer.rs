@@ -16,7 +16,7 @@
 //! The rules for lossless classes are those of HPCC's ns-3 (`switch-mmu.cc`). The dynamic threshold is that of Choudhury and Hahne
 //! (IEEE/ACM Transactions on Networking 6(2), 1998). Control packets that do not wait with data are not counted.
 
-use super::host::PRIORITY;
+use super::host::DATA_CLASS;
 use super::port::{CLASSES, FRAMING, Port};
 use super::{Effects, Topology};
 use crate::Picos;
@@ -108,7 +108,7 @@ impl Default for Buffer {
         Self {
             pool: 32 << 20,
             headroom_apart: false,
-            lossless: 1 << PRIORITY,
+            lossless: 1 << DATA_CLASS,
             pause: Nanos::MAX,
             limits: Limits::default(),
             links: Vec::new(),

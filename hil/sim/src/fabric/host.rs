@@ -2,7 +2,6 @@
 
 use super::calendar::{Class as EventClass, Event};
 use super::packets::{InFlight, Kind, Meta, PacketId};
-use super::port::Port;
 use super::ready::ReadySet;
 use super::transport::{Acked, Arrival, Marks, NEVER, Outgoing, Receiving, Recovery, Sending};
 use super::{Completion, FIRST_QPN, FlowSpec, Network, Notice, Origin, Place};
@@ -19,8 +18,8 @@ use hil_algorithms::{NicGroup, NicOutput, RxFields};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// PFC priority of data.
-pub(super) const PRIORITY: u8 = 3;
+/// The traffic class of data, and its PFC priority, where nothing else is said.
+pub const DATA_CLASS: u8 = 3;
 
 /// A host.
 #[derive(Debug)]
@@ -103,6 +102,7 @@ pub(super) struct Sender {
     host: u32,
     /// Its number among the flows that the host sends.
     number: u32,
+    class: u8,
     handle: Option<Handle>,
     sending: Sending,
     receiving: Receiving,
@@ -146,6 +146,7 @@ impl Sender {
         Self {
             host: 0,
             number: 0,
+            class: DATA_CLASS,
             handle: None,
             sending: Sending::new(Psn::new(0), 0, 1, false),
             receiving: Receiving::new(Psn::new(0)),
@@ -236,7 +237,8 @@ impl NicOutput for Output<'_> {
         let kind = if bth.opcode == opcode::CNP { Kind::Cnp } else { Kind::Ack };
         let wire_len = len as u16;
         let line_bytes = self.ack_bytes.filter(|_| kind == Kind::Ack).unwrap_or(wire_len);
-        let meta = Meta { flow, kind, wire_len, line_bytes, class: PRIORITY, ..Meta::default() };
+        let meta =
+            Meta { flow, kind, wire_len, line_bytes, class: self.senders[flow as usize].class, ..Meta::default() };
         self.control.push_back(self.slab.insert(meta, &buffer[..len]));
         *self.injected += 1;
         Ok(())
@@ -329,7 +331,7 @@ impl Network<'_> {
         let sending = Sending::new(ends.first_psn, spec.bytes, self.payload, self.uses_acks);
         let receiving = Receiving::new(ends.first_psn);
         self.senders[flow as usize] =
-            Sender { host, sending, receiving, template, ack_template, paths, ..Sender::idle() };
+            Sender { host, class: spec.class, sending, receiving, template, ack_template, paths, ..Sender::idle() };
         if self.transport.handshake { self.request(now, flow) } else { self.open(now, flow) }
     }
 
@@ -408,7 +410,7 @@ impl Network<'_> {
 
     /// The NICs at both ends of a flow learn of its connection, and the sender begins to send.
     fn open(&mut self, now: Picos, flow: u32) -> Result<()> {
-        let FlowSpec { source, destination, .. } = self.specs[flow as usize];
+        let FlowSpec { source, destination, class, .. } = self.specs[flow as usize];
         let host = self.senders[flow as usize].host;
         let at = &mut self.hosts[host as usize];
         let number = at.sending.len() as u32;
@@ -419,7 +421,7 @@ impl Network<'_> {
         let sender = &mut self.senders[flow as usize];
         (sender.number, sender.due, sender.sending.deadline) = (number, now, NEVER);
         let opened =
-            self.with_nic(now, host, Some(flow), |nics, nic, output| nics.open(nic, instant(now), PRIORITY, output))?;
+            self.with_nic(now, host, Some(flow), |nics, nic, output| nics.open(nic, instant(now), class, output))?;
         let handle = opened.ok_or_else(|| anyhow!("the NIC of host {source} has no room for flow {flow}"))?;
         let Host { slots, group, nic, .. } = &mut self.hosts[host as usize];
         let slot = usize::from(handle.index());
@@ -473,8 +475,13 @@ impl Network<'_> {
             }
             return;
         }
-        let due = sender.due.max(sender.held_until);
-        if due <= now {
+        let paused_until = self.ports[host.port as usize].paused_until[usize::from(sender.class)];
+        let due = sender.due.max(sender.held_until).max(paused_until);
+        if due == NEVER {
+            // A pause that lasts until it is resumed.
+            host.ready.remove(number);
+            sender.waits_until = NEVER;
+        } else if due <= now {
             host.ready.insert(number);
             sender.waits_until = NEVER;
         } else {
@@ -515,15 +522,14 @@ impl Network<'_> {
     fn transmit(&mut self, now: Picos, host: u32) -> Result<()> {
         let at = &mut self.hosts[host as usize];
         let port = at.port;
-        let Port { free_at, paused_until, .. } = &self.ports[port as usize];
-        let (free_at, paused_until) = (*free_at, paused_until[usize::from(PRIORITY)]);
+        let free_at = self.ports[port as usize].free_at;
         if now < free_at && at.poll_at <= free_at {
             return Ok(()); // it looks again before it could send
         }
         if free_at <= now {
             if let Some(packet) = at.control.pop_front() {
                 self.begin(now, port, packet);
-            } else if paused_until <= now {
+            } else {
                 while let Some(&Reverse((due, number))) = at.waiting.peek()
                     && due <= now
                 {
@@ -546,10 +552,8 @@ impl Network<'_> {
         // When to look again.
         let at = &mut self.hosts[host as usize];
         let free_at = self.ports[port as usize].free_at;
-        let next = if !at.control.is_empty() {
+        let next = if !at.control.is_empty() || !at.ready.is_empty() {
             free_at
-        } else if !at.ready.is_empty() {
-            free_at.max(paused_until)
         } else {
             while let Some(&Reverse((due, number))) = at.waiting.peek()
                 && self.senders[at.sending[number as usize] as usize].waits_until != due
@@ -557,7 +561,7 @@ impl Network<'_> {
                 at.waiting.pop();
             }
             let Some(&Reverse((due, _))) = at.waiting.peek() else { return Ok(()) };
-            due.max(free_at).max(paused_until)
+            due.max(free_at)
         };
         self.schedule_poll(next.max(now), host);
         Ok(())
@@ -589,10 +593,13 @@ impl Network<'_> {
         self.hosts[host as usize].active_at = now;
         // A resume makes the NIC visit all flows at once, to end the holds of decisions that were made during the pause.
         self.with_nic(now, host, None, |nics, nic, _| nics.pause(nic, instant(now), &pfc))?;
-        if let Some(over) = over {
-            self.schedule_poll(over, host);
+        for slot in 0..self.hosts[host as usize].slots.len() {
+            let flow = self.hosts[host as usize].slots[slot];
+            if flow != u32::MAX && self.senders[flow as usize].class == class {
+                self.settle(now, flow);
+            }
         }
-        Ok(())
+        self.transmit(now, host)
     }
 
     /// A host pauses its port, and does so again when its period is over. The PFC frame does not wait for the port.
@@ -603,10 +610,10 @@ impl Network<'_> {
         let port = self.hosts[host as usize].port;
         let quanta = self.ports[port as usize].quantum().quanta(length);
         if let Some((_, tap)) = self.tap.as_mut().filter(|tap| tap.0 == node) {
-            tap(now, Origin::Sent, &packet::emit_pfc(node as usize, PRIORITY, quanta)?)?;
+            tap(now, Origin::Sent, &packet::emit_pfc(node as usize, DATA_CLASS, quanta)?)?;
         }
         self.totals.pfc_frames += 1;
-        self.send_notice(now, port, pfc::FRAME_LEN, Notice::Pfc(PRIORITY, quanta));
+        self.send_notice(now, port, pfc::FRAME_LEN, Notice::Pfc(DATA_CLASS, quanta));
         self.calendar.add(Event::new(now + Picos::from(every.get()) * 1_000, EventClass::Pause, node));
         Ok(())
     }
@@ -633,7 +640,8 @@ impl Network<'_> {
             (&shorter.0, shorter.1.wire_len)
         };
         let line_bytes = self.effects.line_headers.map_or(wire_len, |headers| headers.data + payload as u16);
-        let meta = Meta { flow, kind: Kind::Data, wire_len, line_bytes, class: PRIORITY, ..Meta::default() };
+        let class = sender.class;
+        let meta = Meta { flow, kind: Kind::Data, wire_len, line_bytes, class, ..Meta::default() };
         let packet = self.slab.insert(meta, template);
         self.totals.injected += 1;
         self.totals.sent_again += u64::from(again);
@@ -736,7 +744,8 @@ impl Network<'_> {
         }
         let wire_len = template.len() as u16;
         let line_bytes = self.effects.line_headers.map_or(wire_len, |headers| headers.ack);
-        let meta = Meta { flow, kind: Kind::Ack, wire_len, line_bytes, class: PRIORITY, ..Meta::default() };
+        let class = self.senders[flow as usize].class;
+        let meta = Meta { flow, kind: Kind::Ack, wire_len, line_bytes, class, ..Meta::default() };
         let packet = self.slab.insert(meta, template);
         let dest_qp = self.flows[flow as usize].sender_qpn;
         let header = self.slab.header_mut(packet);

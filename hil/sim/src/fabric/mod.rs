@@ -20,6 +20,7 @@ mod transport;
 
 pub use buffer::{Buffer, Headroom, Limits, Threshold};
 pub use effects::{Effects, LineHeaders};
+pub use host::DATA_CLASS;
 pub use port::serialisation;
 pub use queue_monitor::{QueueLengths, QueueMonitor};
 pub use routes::FlowTuple;
@@ -43,7 +44,7 @@ use hil_capture::crc::HostCrc;
 use hil_cores::random::SplitMix;
 use host::{Counting, Host, Sender};
 use packets::{InFlight, Kind as PacketKind, Meta, PacketId};
-use port::{FRAMING, Port};
+use port::{CLASSES, FRAMING, Port};
 use queue_monitor::Watch;
 use routes::Routes;
 use series::Sampler;
@@ -61,6 +62,8 @@ pub struct FlowSpec {
     pub bytes: u64,
     /// When it begins.
     pub start: Picos,
+    /// The traffic class and PFC priority of its packets, 0 to 7.
+    pub class: u8,
     /// What equal paths are chosen by.
     pub tuple: FlowTuple,
 }
@@ -401,6 +404,7 @@ impl<'a> Network<'a> {
                 ensure!(is_host, "flow {number}: node {node} is not a host");
             }
             ensure!(spec.bytes > 0, "flow {number} has no bytes");
+            ensure!(usize::from(spec.class) < CLASSES, "flow {number} has class {}: expected 0 to 7", spec.class);
             network.calendar.add(Event::new(spec.start, Class::Start, number));
         }
         if let Some((node, pauses)) = scenario.pauses {
@@ -483,6 +487,7 @@ impl<'a> Network<'a> {
         if let Some(buffer) = &scenario.buffer {
             buffer.check(scenario.topology)?;
         }
+        let classes = classes(scenario.flows);
         let mut speeds: Vec<u64> = Vec::new();
         for (node, kind) in scenario.topology.nodes.iter().enumerate() {
             let ports = first_ports[node]..first_ports[node + 1];
@@ -521,14 +526,7 @@ impl<'a> Network<'a> {
                     let seed = scenario.seed ^ (node as u64) << 32;
                     let place = (node as u32, ports.start);
                     let packets = (line_bytes, scenario.base_rtt);
-                    self.switches.push(Switch::new(
-                        place,
-                        (own, buffer),
-                        packets,
-                        1 << host::PRIORITY,
-                        &scenario.stages,
-                        seed,
-                    )?);
+                    self.switches.push(Switch::new(place, (own, buffer), packets, classes, &scenario.stages, seed)?);
                 }
             }
         }
@@ -692,6 +690,11 @@ fn whole_frame(slab: &InFlight, packet: PacketId) -> Result<Vec<u8>> {
     frame.resize(slab.meta(packet).wire_len.into(), 0);
     ensure!(wire::write_icrc::<HostCrc>(&mut frame), "the network made a frame that cannot be parsed");
     Ok(frame)
+}
+
+/// The classes of some flows, a bit each: class n is bit n.
+pub(crate) fn classes(flows: &[FlowSpec]) -> u8 {
+    flows.iter().fold(0, |classes, flow| classes | 1u8.checked_shl(flow.class.into()).unwrap_or(0))
 }
 
 /// The connections of a scenario's flows. Queue pairs of senders have numbers of their own in the whole network, which leads from an

@@ -53,8 +53,8 @@ enum Sent {
 pub(super) enum Notice {
     /// A PFC frame with these quanta for a class.
     Pfc(u8, u16),
-    /// A message of a stage at the other end.
-    Peer(PeerMessage),
+    /// A message of a stage of this class at the other end.
+    Peer(u8, PeerMessage),
 }
 
 /// The flow of no packet: stages send CNPs only about a packet that they are given.
@@ -419,7 +419,7 @@ impl Network<'_> {
                 }
                 Sent::Peer(queue, message) => {
                     let port = first_port + u32::from(queue.port);
-                    self.send_notice(now, port, RateFrame::LONGEST, Notice::Peer(message));
+                    self.send_notice(now, port, RateFrame::LONGEST, Notice::Peer(queue.class, message));
                 }
             }
         }
@@ -491,12 +491,11 @@ impl Network<'_> {
                     self.stage(now, switch, port, class, NO_FLOW, &Event::Pause { time, queued });
                     self.send_emitted(now, switch)?;
                 }
-                (Notice::Peer(message), Place::Switch(switch)) => {
-                    let class = super::host::PRIORITY;
+                (Notice::Peer(class, message), Place::Switch(switch)) => {
                     self.stage(now, switch, port, class, NO_FLOW, &Event::Peer(message));
                     self.send_emitted(now, switch)?;
                 }
-                (Notice::Peer(_), Place::Host(_)) => {}
+                (Notice::Peer(..), Place::Host(_)) => {}
             }
         }
         Ok(())

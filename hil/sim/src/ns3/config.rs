@@ -2,7 +2,7 @@
 
 use super::{flow, topology, units};
 use crate::fabric::{
-    Buffer, Effects, Headroom, Kind, Limits, LineHeaders, QueueMonitor, Threshold, Topology, Transport,
+    Buffer, Effects, Headroom, Kind, Limits, LineHeaders, QueueMonitor, Threshold, Topology, Transport, classes,
 };
 use crate::input::{Input, paths};
 use crate::source::{EMPTY_HASH, Source, Word, Words};
@@ -264,7 +264,7 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         .into_iter()
         .filter_map(|(file, default)| Some(output(file?, default)))
         .collect(),
-        buffer: Some(buffer(&keys, &topology, is_fork)),
+        buffer: Some(Buffer { lossless: classes(&flows), ..buffer(&keys, &topology, is_fork) }),
         queue_monitor: keys.qlen_file.is_some().then_some(keys.qlen),
         transport: Transport::default(),
         topology,

@@ -2,7 +2,7 @@
 
 use super::units;
 use crate::Picos;
-use crate::fabric::{FlowSpec, FlowTuple};
+use crate::fabric::{DATA_CLASS, FlowSpec, FlowTuple};
 use crate::source::Source;
 use anyhow::Result;
 use std::collections::HashMap;
@@ -21,14 +21,14 @@ pub(crate) fn read(source: &Source) -> Result<Vec<FlowSpec>> {
     for _ in 0..count {
         let from = words.number("the flow's source, a node")?;
         let to = words.number("the flow's destination, a node")?;
-        words.read("a priority, 0 to 7", |text| text.parse().ok().filter(|&priority: &u8| priority < 8))?;
+        let class = words.read("a priority, 0 to 7", |text| text.parse().ok().filter(|&priority: &u8| priority < 8))?;
         let label = words.number("a destination port")?;
         let bytes = words.number("the flow's bytes")?;
         let last = flows.last().map_or(0, |flow| flow.start);
         let start = words.read("a start in seconds, below 1000000 and not before the flow above", |text| {
             units::time(text).filter(|&start| start >= last)
         })?;
-        flows.push(spec([from, to], bytes, start, label));
+        flows.push(FlowSpec { class, ..spec([from, to], bytes, start, label) });
     }
     number(&mut flows);
     Ok(flows)
@@ -37,7 +37,7 @@ pub(crate) fn read(source: &Source) -> Result<Vec<FlowSpec>> {
 /// A flow between two nodes. Its UDP destination port is a label; its source port is still to be set by [`number`].
 pub(crate) fn spec([source, destination]: [u32; 2], bytes: u64, start: Picos, label: u16) -> FlowSpec {
     let tuple = FlowTuple { source: address(source), destination: address(destination), ports: u32::from(label) << 16 };
-    FlowSpec { source, destination, bytes, start, tuple }
+    FlowSpec { source, destination, bytes, start, class: DATA_CLASS, tuple }
 }
 
 /// Sets the UDP source ports of flows as that simulator does: by their order among the flows of the same two nodes, from 10,000.

@@ -3,7 +3,9 @@
 mod table;
 
 use crate::Picos;
-use crate::fabric::{Buffer, Effects, FlowSpec, Headroom, Kind, Limits, Recovery, Threshold, Topology, Transport};
+use crate::fabric::{
+    Buffer, DATA_CLASS, Effects, FlowSpec, Headroom, Kind, Limits, Recovery, Threshold, Topology, Transport, classes,
+};
 use crate::htsim;
 use crate::input::{Input, paths, speeds};
 use crate::marking::Stages;
@@ -82,7 +84,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     if let Some(loss) = table.get("loss", "a probability from 0 to 1", probability)? {
         topology.links.iter_mut().for_each(|link| link.loss = loss);
     }
-    let buffer = match table.find("buffer") {
+    let mut buffer = match table.find("buffer") {
         Some(value) => buffer(&Table::of(&source, value)?)?,
         None => Buffer::default(),
     };
@@ -101,6 +103,9 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     if flows.is_empty() || flows.len() > MOST_FLOWS as usize {
         let message = format!("the workloads have {} flows: expected 1 to {MOST_FLOWS}", flows.len());
         return Err(source.error(&workloads.span(), &message));
+    }
+    if buffer.lossless != 0 {
+        buffer.lossless = classes(&flows);
     }
     flows.sort_by_key(|flow| flow.start);
     ns3::flow::number(&mut flows);
@@ -440,6 +445,7 @@ fn workload(
     }
     let label = table.get("label", "a whole number from 0 to 65535", |value| count(value, 0, u16::MAX))?;
     let label = label.unwrap_or(if kind == "incast" { 200 } else { 100 });
+    let class = table.get("class", "a PFC priority, 0 to 7", |value| count(value, 0, 7))?.unwrap_or(DATA_CLASS);
     let begin = || Ok::<_, Error>(table.get("start", TIME, time)?.unwrap_or(0));
     let bytes = || table.need("bytes", SIZE, size);
     let host = format!("a host from 0 to {}", hosts - 1);
@@ -512,7 +518,7 @@ fn workload(
     table.finish()?;
     flows.extend(read.into_iter().map(|HostFlow { source, destination, bytes, start }| {
         let ends = [source, destination].map(|host| nodes[host as usize]);
-        ns3::flow::spec(ends, bytes, start as Picos, label)
+        FlowSpec { class, ..ns3::flow::spec(ends, bytes, start as Picos, label) }
     }));
     Ok(())
 }
