@@ -147,3 +147,25 @@ fn options_that_are_wrong_are_refused_and_leave_no_file() {
         assert!(left.is_empty(), "{arguments:?}: {left:?}");
     }
 }
+
+#[test]
+fn outputs_of_one_name_are_refused_and_nothing_is_written() {
+    let folder = star(1);
+    for arguments in [
+        &["--series", "a", "--pcap", "0:1=a"][..],
+        &["--series", "a", "--pcap", "0:1=./a"],
+        &["--pcap", "0:1=a", "--pcap", "1:1=a"],
+        &["--output", "out", "--series", "out/fct.txt"],
+        &["--output", "out", "--svg", "--pcap", "0:1=out/../out/queues.svg"],
+    ] {
+        let output = hil(&folder, &[&["sim", "config.txt"], arguments].concat());
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && error.contains("two outputs are to be written there"),
+            "{arguments:?}: {error}"
+        );
+        let is_empty =
+            |name: &str| fs::read_dir(folder.path().join(name)).is_ok_and(|mut files| files.next().is_none());
+        assert!(!folder.path().join("a").exists() && (!arguments.contains(&"out") || is_empty("out")));
+    }
+}

@@ -312,8 +312,13 @@ impl Summary {
         }
         if totals.lossless_dropped > 0 {
             warnings.push(format!(
-                "{} packets were dropped in classes that PFC keeps free of loss: the headroom is too small",
-                totals.lossless_dropped
+                "{} packets were dropped in classes that PFC keeps free of loss: {}",
+                totals.lossless_dropped,
+                if totals.lost > 0 {
+                    "links lost the frames that pause, or the headroom is too small"
+                } else {
+                    "the headroom is too small"
+                }
             ));
         }
         let control = Control { events: totals.decisions, cuts: totals.cuts, marks: totals.marks };

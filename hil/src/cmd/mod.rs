@@ -47,7 +47,8 @@ enum Verb {
     Rtl(rtl::Args),
     /// Runs any bare-metal RISC-V image on a cycle-accurate core.
     Run(run::Args),
-    /// Simulates a network whose hosts and switches run the library, from a configuration of HPCC's ns-3 as it stands.
+    /// Simulates a network whose hosts and switches run the library, from a scenario in TOML, or from a
+    /// configuration of HPCC's ns-3 as it stands.
     Sim(sim::Args),
     /// Simulates hosts that congest one port, and writes a capture of it.
     Synth(synth::Args),

@@ -40,6 +40,17 @@ struct Capture {
     path: PathBuf,
 }
 
+impl Options {
+    /// The files that are to be written; plots go to the folder `output`.
+    pub(crate) fn files(&self, output: Option<&Path>) -> Vec<PathBuf> {
+        let plots = output.filter(|_| self.svg).into_iter().flat_map(|folder| PLOTS.map(|name| folder.join(name)));
+        self.series.iter().chain(self.pcap.iter().map(|capture| &capture.path)).cloned().chain(plots).collect()
+    }
+}
+
+/// The files of --svg.
+const PLOTS: [&str; 3] = ["slowdown.svg", "queues.svg", "rates.svg"];
+
 fn capture(text: &str) -> Result<Capture, String> {
     let parts = text.split_once('=').and_then(|(at, path)| Some((at.split_once(':')?, path)));
     let capture = parts.and_then(|((node, port), path)| {
@@ -72,8 +83,9 @@ impl Plots {
     fn create(folder: &Path, inputs: &[&Path]) -> Result<Self> {
         let create = |name: &str| NewFile::create(&folder.join(name), inputs);
         let states = |quantity, name| Ok::<_, io::Error>((quantity, States::default(), create(name)?));
-        let states = [states(Quantity::Queue, "queues.svg")?, states(Quantity::Rate, "rates.svg")?];
-        Ok(Self { slowdown: create("slowdown.svg")?, states })
+        let [slowdown, queues, rates] = PLOTS;
+        let states = [states(Quantity::Queue, queues)?, states(Quantity::Rate, rates)?];
+        Ok(Self { slowdown: create(slowdown)?, states })
     }
 
     fn take(&mut self, sample: &Sample) {

@@ -2,13 +2,14 @@
 
 use super::Format;
 use super::observe::{Observers, Options};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use hil_capture::NewFile;
 use hil_sim::fabric::{Examples, Network, Scenario, Totals};
 use hil_sim::input::Input;
 use hil_sim::ns3;
 use hil_sim::summary::{self, Cost, Summary};
 use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
@@ -55,7 +56,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         );
     }
     let files = args.output.iter().flat_map(|folder| input.outputs.iter().map(|name| folder.join(name)));
-    let files = files.map(|path| NewFile::create(&path, &inputs)).collect::<Result<Vec<_>, _>>()?;
+    let files: Vec<PathBuf> = files.collect();
+    ensure_distinct(files.iter().chain(&args.observers.files(args.output.as_deref())))?;
+    let files = files.iter().map(|path| NewFile::create(path, &inputs)).collect::<Result<Vec<_>, _>>()?;
     let mut observers = Observers::create(&args.observers, args.output.as_deref(), &inputs)?;
     let (totals, cost, checked_frames) = simulate(args, &input, args.shuffle, begun, Some(&mut observers))?;
     if args.twice {
@@ -79,6 +82,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Format::Json => writeln!(output, "{}", serde_json::to_string_pretty(&summary)?),
     }
     .context("cannot write to standard output")
+}
+
+/// Refuses outputs of which one would replace another.
+fn ensure_distinct<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<()> {
+    let mut places = BTreeSet::new();
+    for path in paths {
+        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+        let name = path.file_name().unwrap_or_default();
+        let place = fs::canonicalize(path).or_else(|_| Ok::<_, Error>(fs::canonicalize(folder)?.join(name)));
+        let place = place.unwrap_or_else(|_| path.clone());
+        ensure!(places.insert(place), "{}: two outputs are to be written there: give another name", path.display());
+    }
+    Ok(())
 }
 
 /// Events between two updates of the progress line.

@@ -341,7 +341,7 @@ impl<'a> Network<'a> {
     pub fn new(scenario: &Scenario<'_>, examples: &'a Examples) -> Result<Self> {
         let Scenario { topology, effects, payload, .. } = scenario;
         let (ports, first_ports) = lay_ports(topology, effects, scenario.seed)?;
-        let peers = ports.iter().map(|port| ports[port.peer as usize].node).collect();
+        let peers = ports.iter().map(|port| (ports[port.peer as usize].node, port.peer)).unzip();
         let signals = scenario.algorithm.signals();
         let format = PacketFormat::of(signals, *payload).with_int(scenario.int_layout);
         let flows = connect(scenario);

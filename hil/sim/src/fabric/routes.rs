@@ -39,8 +39,9 @@ pub(crate) struct Routes {
     numbers: Vec<u32>,
     /// Where the ports of each node begin in `peers`; one more entry ends the last.
     first_ports: Vec<u32>,
-    /// The node at the other end of each port.
+    /// The node at the other end of each port, and that node's port.
     peers: Vec<u32>,
+    peer_ports: Vec<u32>,
     /// Equal ports are tried from the one that leads to the node with the highest number, not from the first.
     descending: bool,
 }
@@ -50,7 +51,12 @@ impl Routes {
     ///
     /// # Errors
     /// A path is longer than 254 hops.
-    pub(crate) fn new(topology: &Topology, first_ports: Vec<u32>, peers: Vec<u32>, descending: bool) -> Result<Self> {
+    pub(crate) fn new(
+        topology: &Topology,
+        first_ports: Vec<u32>,
+        (peers, peer_ports): (Vec<u32>, Vec<u32>),
+        descending: bool,
+    ) -> Result<Self> {
         let mut switches = 0;
         let numbers: Vec<u32> = topology
             .nodes
@@ -64,8 +70,15 @@ impl Routes {
             })
             .collect();
         let count = switches as usize;
-        let mut routes =
-            Self { distances: vec![NEVER; count * count], switches: count, numbers, first_ports, peers, descending };
+        let mut routes = Self {
+            distances: vec![NEVER; count * count],
+            switches: count,
+            numbers,
+            first_ports,
+            peers,
+            peer_ports,
+            descending,
+        };
         let (mut frontier, mut next) = (Vec::new(), Vec::new());
         for (node, _) in (0u32..).zip(&topology.nodes).filter(|&(_, &kind)| kind == Kind::Switch) {
             let row = routes.numbers[node as usize] as usize * count;
@@ -129,6 +142,12 @@ impl Routes {
     /// The port, counted over all nodes, by which a node sends packets of a flow on to the host `to`; `None` if there is no
     /// path.
     pub(crate) fn next(&self, from: u32, to: u32, tuple: FlowTuple) -> Option<u32> {
+        // The last link: the node may have many ports, and the host has one.
+        if let [peer] = self.peers_of(to)
+            && *peer == from
+        {
+            return Some(self.peer_ports[self.first_ports[to as usize] as usize]);
+        }
         let is_host = self.switch(from).is_none();
         let onward = |peer: u32| {
             if is_host && peer != to && self.switch(peer).is_none() { None } else { self.distance(peer, to) }
