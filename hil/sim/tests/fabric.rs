@@ -63,7 +63,7 @@ fn cnps_of_switches_arrive_over_paths_of_equal_length() {
 /// bytes are kept below W), so that the last one may exceed it. Over links of a millisecond, what leaves before the first
 /// acknowledgement is one window: at 24 Gb/s and a configured round trip of 1 us, 3,000 bytes.
 #[test]
-fn packets_leave_while_fewer_bytes_than_the_window_are_in_flight() {
+fn packets_leave_while_fewer_bytes_than_the_window_are_in_flight_c18() {
     let algorithm = algorithm("hpcc").unwrap();
     let [(_, rp), (_, np)] = algorithm.presets(Some("draft")).unwrap();
     let mut exceeded = 0;
