@@ -402,7 +402,9 @@ impl Network<'_> {
             Some(cm::Message::Reply { local_id: remote_id, remote_id: local_id, .. }) => {
                 let ready = cm::Message::ReadyToUse { local_id, remote_id };
                 self.send_handshake(now, host, flow, Kind::Request, ready)?;
-                if self.senders[flow as usize].handle.is_some() { Ok(()) } else { self.open(now, flow) }
+                // A second reply changes nothing, even if the flow is complete by then.
+                let Sender { handle, sending, .. } = &self.senders[flow as usize];
+                if handle.is_some() || sending.is_complete() { Ok(()) } else { self.open(now, flow) }
             }
             _ => Ok(()),
         }
