@@ -15,7 +15,6 @@ pub mod ns3;
 mod packet;
 pub mod plot;
 mod scenario;
-mod slab;
 mod source;
 pub mod summary;
 pub mod topologies;

@@ -24,6 +24,12 @@ pub(crate) struct Flow {
     pub(crate) first_psn: Psn,
 }
 
+impl Flow {
+    /// A flow whose packets are laid out as those of all flows are.
+    pub(crate) const EXAMPLE: Self =
+        Self { sender: 0, receiver: 1, sender_qpn: Qpn::new(0), receiver_qpn: Qpn::new(0), first_psn: Psn::new(0) };
+}
+
 /// The shims in the data packets of an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacketFormat {
@@ -78,9 +84,7 @@ impl PacketFormat {
 
     /// Bytes of the frame of a data packet.
     pub(crate) fn frame_bytes(self) -> Result<u32> {
-        let qpn = Qpn::new(0);
-        let flow = Flow { sender: 0, receiver: 1, sender_qpn: qpn, receiver_qpn: qpn, first_psn: Psn::new(0) };
-        Ok(self.template(&flow)?.1.wire_len.into())
+        Ok(self.template(&Flow::EXAMPLE)?.1.wire_len.into())
     }
 
     /// The template of a flow's data packets: all headers of a packet in the middle of a message, without payload and ICRC.

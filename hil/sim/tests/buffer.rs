@@ -6,8 +6,8 @@ use hil_algorithms::algorithm;
 use hil_algorithms::settings::words;
 use hil_sim::Picos;
 use hil_sim::fabric::{
-    Buffer, DATA_CLASS, Examples, FlowSpec, FlowTuple, Headroom, Kind, Limits, Link, Network, PfcRecord, Scenario,
-    Threshold, Topology, Totals,
+    Buffer, DATA_CLASS, FlowSpec, FlowTuple, Headroom, Kind, Limits, Link, PfcRecord, Scenario, Threshold, Topology,
+    Totals,
 };
 use hil_sim::marking::Stages;
 use hil_sim::topologies::LinkSpec;
@@ -58,10 +58,7 @@ fn run_with(
         shuffle,
         ..Scenario::new(topology, &flows, &*algorithm, [&rp, &np], Nanos::new(10_000))
     };
-    let examples = Examples::new(&scenario)?;
-    let mut network = Network::new(&scenario, &examples)?;
-    while network.advance(1 << 20)? {}
-    network.finish()
+    scenario.run()
 }
 
 /// A host 0 behind a link of this speed, and one sender at 100 Gb/s, both 1 us from the switch.

@@ -47,10 +47,7 @@ fn cnps_of_switches_arrive_over_paths_of_equal_length() {
         end: 1_000_000_000_000,
         ..Scenario::new(&topology, &flows, &*algorithm, [&rp, &np], Nanos::new(10_000))
     };
-    let examples = Examples::new(&scenario).unwrap();
-    let mut network = Network::new(&scenario, &examples).unwrap();
-    while network.advance(1 << 20).unwrap() {}
-    let totals = network.finish().unwrap();
+    let totals = scenario.run().unwrap();
     assert_eq!((totals.completions.len(), totals.dropped), (4, 0));
     let cnps = totals.injected - 4 * 2 * 500;
     assert!(cnps > 100, "{totals:?}");

@@ -2,7 +2,7 @@
 //! collection, if it is there, against that simulator's results.
 
 use anyhow::Result;
-use hil_sim::fabric::{Buffer, Effects, Examples, Limits, Network, Scenario, Threshold, Totals};
+use hil_sim::fabric::{Buffer, Effects, Limits, Scenario, Threshold, Totals};
 use hil_sim::input::Input;
 use hil_sim::ns3;
 use hil_sim::summary::Percentiles;
@@ -16,10 +16,7 @@ use tempfile::TempDir;
 fn run_with(config: &Input, seed: u64, shuffle: Option<u64>, change: impl FnOnce(&mut Effects)) -> Result<Totals> {
     let mut scenario = Scenario { seed, shuffle, ..config.scenario() };
     change(&mut scenario.effects);
-    let examples = Examples::new(&scenario)?;
-    let mut network = Network::new(&scenario, &examples)?;
-    while network.advance(1 << 20)? {}
-    network.finish()
+    scenario.run()
 }
 
 fn run(config: &Input, seed: u64) -> Totals {

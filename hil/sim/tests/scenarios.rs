@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use hil_cores::random::SplitMix;
-use hil_sim::fabric::{Examples, Network, Scenario, Totals};
+use hil_sim::fabric::{Scenario, Totals};
 use hil_sim::input::Input;
 use hil_sim::ns3::{write_fct, write_pfc};
 use hil_sim::summary::{Cost, Summary};
@@ -12,10 +12,7 @@ use tempfile::TempDir;
 
 fn run(input: &Input, shuffle: Option<u64>) -> Totals {
     let scenario = Scenario { shuffle, ..input.scenario() };
-    let examples = Examples::new(&scenario).unwrap();
-    let mut network = Network::new(&scenario, &examples).unwrap();
-    while network.advance(1 << 20).unwrap() {}
-    network.finish().unwrap()
+    scenario.run().unwrap()
 }
 
 fn summary(input: &Input, totals: &Totals) -> Summary {

@@ -14,6 +14,7 @@ mod queue_monitor;
 mod ready;
 mod routes;
 mod series;
+mod slab;
 mod switch;
 mod topology;
 mod transport;
@@ -137,6 +138,17 @@ impl<'a> Scenario<'a> {
             shuffle: None,
             effects: Effects::default(),
         }
+    }
+
+    /// Runs it to its end, unobserved.
+    ///
+    /// # Errors
+    /// Those of [`Network::new`], [`Network::advance`] and [`Network::finish`].
+    pub fn run(&self) -> Result<Totals> {
+        let examples = Examples::new(self)?;
+        let mut network = Network::new(self, &examples)?;
+        while network.advance(u64::MAX)? {}
+        network.finish()
     }
 }
 
@@ -310,15 +322,14 @@ impl Examples {
     /// # Errors
     /// The payload does not fit a frame.
     pub fn new(scenario: &Scenario<'_>) -> Result<Self> {
-        let qpn = Qpn::new(FIRST_QPN);
-        let flow = Flow { sender: 0, receiver: 1, sender_qpn: qpn, receiver_qpn: qpn, first_psn: Psn::new(0) };
+        let flow = Flow::EXAMPLE;
         let signals = scenario.algorithm.signals();
         let format = PacketFormat::of(signals, scenario.payload).with_int(scenario.int_layout);
         let (data, layout) = format.template(&flow)?;
         let transport = packet::control(&flow, 0, Control::Ack { psn: Psn::new(0), messages: 0, marked: false })?;
         let cause = packet::parse(&data, layout.wire_len.into())?;
         let mut buffer = [0; 512];
-        let len = Response::ack(&cause, qpn, &AckFields::default())
+        let len = Response::ack(&cause, flow.sender_qpn, &AckFields::default())
             .emit::<NoCrc>(&mut buffer)
             .map_err(|error| anyhow!("cannot build an acknowledgement: {error:?}"))?;
         let handshake = if scenario.transport.handshake {

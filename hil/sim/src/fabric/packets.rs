@@ -1,12 +1,8 @@
 //! What the network keeps of a packet beside its bytes, and lists of packets.
 
-pub(crate) use crate::slab::PacketId;
+pub(crate) use super::slab::{InFlight, PacketId};
 
 use crate::Picos;
-use crate::slab::Slab;
-
-/// The packets in flight.
-pub(crate) type InFlight = Slab<Meta>;
 
 /// No packet.
 pub(crate) const NONE: PacketId = PacketId::MAX;

@@ -1,5 +1,7 @@
 //! Packets in flight: header bytes, in slots of one length.
 
+use super::packets::Meta;
+
 /// The number of a slot.
 pub(crate) type PacketId = u32;
 
@@ -8,15 +10,15 @@ const LINE: usize = 64;
 /// Slots that are allocated at once.
 const CHUNK: usize = 1_024;
 
-/// The packets in flight, with what the network keeps of each, `M`. A slot holds the headers of a frame, without payload and
+/// The packets in flight, with what the network keeps of each. A slot holds the headers of a frame, without payload and
 /// ICRC. Acknowledgements and CNPs are held whole, so that [`wire::parse`](cc_core::wire::parse) can read all of their headers.
 /// Switches change the bytes in place; engines read them like those of a frame.
-pub(crate) struct Slab<M> {
+pub(crate) struct InFlight {
     /// Bytes of a slot: a multiple of a cache line.
     stride: usize,
     chunks: Vec<Chunk>,
     /// What is kept of each packet, and the bytes in its slot.
-    meta: Vec<(M, u16)>,
+    meta: Vec<(Meta, u16)>,
     free: Vec<PacketId>,
 }
 
@@ -26,7 +28,7 @@ struct Chunk {
     start: usize,
 }
 
-impl<M: Copy + Default> Slab<M> {
+impl InFlight {
     /// An empty slab. Each slot will have room for this many header bytes, at most 65 535.
     pub(crate) fn new(room: usize) -> Self {
         Self { stride: room.next_multiple_of(LINE), chunks: Vec::new(), meta: Vec::new(), free: Vec::new() }
@@ -36,7 +38,7 @@ impl<M: Copy + Default> Slab<M> {
     ///
     /// # Panics
     /// If there are more header bytes than a slot has room for.
-    pub(crate) fn insert(&mut self, meta: M, header: &[u8]) -> PacketId {
+    pub(crate) fn insert(&mut self, meta: Meta, header: &[u8]) -> PacketId {
         let id = self.free.pop().unwrap_or_else(|| self.grow());
         self.meta[id as usize] = (meta, header.len() as u16);
         self.header_mut(id).copy_from_slice(header);
@@ -54,12 +56,12 @@ impl<M: Copy + Default> Slab<M> {
     }
 
     /// What the network keeps of it.
-    pub(crate) fn meta(&self, id: PacketId) -> &M {
+    pub(crate) fn meta(&self, id: PacketId) -> &Meta {
         &self.meta[id as usize].0
     }
 
     /// What the network keeps of it, to be changed.
-    pub(crate) fn meta_mut(&mut self, id: PacketId) -> &mut M {
+    pub(crate) fn meta_mut(&mut self, id: PacketId) -> &mut Meta {
         &mut self.meta[id as usize].0
     }
 
@@ -95,19 +97,20 @@ mod tests {
 
     #[test]
     fn slots_keep_what_is_put_in_and_are_used_again() {
-        let mut slab = Slab::new(54);
+        let mut slab = InFlight::new(54);
         let header = |number: u32| vec![number as u8; 1 + number as usize % 54];
-        let ids: Vec<_> = (0..3_000).map(|number| slab.insert((number, number as u16), &header(number))).collect();
+        let ids: Vec<_> =
+            (0..3_000).map(|number| slab.insert(Meta { flow: number, ..Meta::default() }, &header(number))).collect();
         assert_eq!(slab.len(), 3_000);
         for (number, &id) in (0..).zip(&ids) {
-            assert_eq!(*slab.meta(id), (number, number as u16));
+            assert_eq!(slab.meta(id).flow, number);
             assert_eq!(slab.header(id), header(number));
             assert_eq!(slab.header(id).as_ptr().align_offset(LINE), 0, "slots begin with a cache line");
         }
         slab.header_mut(ids[7])[0] = 99;
         assert_eq!((slab.header(ids[7])[0], slab.header(ids[8])[0]), (99, 8));
         slab.remove(ids[2_000]);
-        assert_eq!(slab.insert((1, 2), &[3; 56]), ids[2_000]);
+        assert_eq!(slab.insert(Meta::default(), &[3; 56]), ids[2_000]);
         assert_eq!(slab.header(ids[2_000]), [3; 56]);
     }
 }
