@@ -1,52 +1,11 @@
-//! What the network keeps of a packet beside its bytes, and lists of packets.
+//! Lists of packets.
 
-pub(crate) use super::slab::{InFlight, PacketId};
+pub(crate) use super::slab::{InFlight, Kind, Meta, PacketId};
 
 use crate::Picos;
 
 /// No packet.
 pub(crate) const NONE: PacketId = PacketId::MAX;
-
-/// What the network keeps of a packet beside its bytes.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Meta {
-    /// When its last bit arrives at the other end of the link that it is on.
-    pub(crate) arrives: Picos,
-    /// The packet behind it in its queue or on its link, or [`NONE`].
-    pub(crate) next: PacketId,
-    /// Its flow.
-    pub(crate) flow: u32,
-    /// The port by which it came in to the switch where it is.
-    pub(crate) ingress: u32,
-    /// Bytes for which it occupies a link, without preamble and gap.
-    pub(crate) line_bytes: u16,
-    /// Bytes of its frame, of which the slot holds the first.
-    pub(crate) wire_len: u16,
-    /// Nodes that it has left, its sender among them.
-    pub(crate) hops: u8,
-    /// Its traffic class.
-    pub(crate) class: u8,
-    /// What it is.
-    pub(crate) kind: Kind,
-    /// It is counted at its ingress: it waits with data.
-    pub(crate) counted: bool,
-}
-
-/// What a packet is for the network.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
-    /// Data of a flow.
-    #[default]
-    Data,
-    /// An acknowledgement, on the flow's way back.
-    Ack,
-    /// A congestion notification, on the flow's way back.
-    Cnp,
-    /// A request, or the message that it is ready to use, of the connection's sender: on the flow's way.
-    Request,
-    /// The reply of the connection's receiver, on the flow's way back.
-    Reply,
-}
 
 /// A first-in-first-out list of packets, linked by their [`Meta::next`].
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! Packets in flight: header bytes, in slots of one length.
 
-use super::packets::Meta;
+use crate::Picos;
 
 /// The number of a slot.
 pub(crate) type PacketId = u32;
@@ -9,6 +9,47 @@ pub(crate) type PacketId = u32;
 const LINE: usize = 64;
 /// Slots that are allocated at once.
 const CHUNK: usize = 1_024;
+
+/// What the network keeps of a packet beside its bytes.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Meta {
+    /// When its last bit arrives at the other end of the link that it is on.
+    pub(crate) arrives: Picos,
+    /// The packet behind it in its queue or on its link, if there is one.
+    pub(crate) next: PacketId,
+    /// Its flow.
+    pub(crate) flow: u32,
+    /// The port by which it came in to the switch where it is.
+    pub(crate) ingress: u32,
+    /// Bytes for which it occupies a link, without preamble and gap.
+    pub(crate) line_bytes: u16,
+    /// Bytes of its frame, of which the slot holds the first.
+    pub(crate) wire_len: u16,
+    /// Nodes that it has left, its sender among them.
+    pub(crate) hops: u8,
+    /// Its traffic class.
+    pub(crate) class: u8,
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// It is counted at its ingress: it waits with data.
+    pub(crate) counted: bool,
+}
+
+/// What a packet is for the network.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Data of a flow.
+    #[default]
+    Data,
+    /// An acknowledgement, on the flow's way back.
+    Ack,
+    /// A congestion notification, on the flow's way back.
+    Cnp,
+    /// A request, or the message that it is ready to use, of the connection's sender: on the flow's way.
+    Request,
+    /// The reply of the connection's receiver, on the flow's way back.
+    Reply,
+}
 
 /// The packets in flight, with what the network keeps of each. A slot holds the headers of a frame, without payload and
 /// ICRC. Acknowledgements and CNPs are held whole, so that [`wire::parse`](cc_core::wire::parse) can read all of their headers.
