@@ -1,7 +1,7 @@
 //! What a file describes that `hil sim` simulates: a configuration of HPCC's ns-3, or a scenario in TOML.
 
 use crate::Picos;
-use crate::fabric::{Buffer, Effects, FlowSpec, Kind, Link, QueueMonitor, Scenario, Topology, Transport};
+use crate::fabric::{Buffer, Effects, Fault, FlowSpec, Kind, Link, QueueMonitor, Scenario, Topology, Transport};
 use crate::marking::Stages;
 use anyhow::{Context, Result};
 use cc_core::{IntLayout, Nanos};
@@ -48,6 +48,8 @@ pub struct Input {
     pub seed: u64,
     /// Where it follows another simulator.
     pub effects: Effects,
+    /// What goes wrong, in the order of precedence.
+    pub faults: Vec<Fault>,
     /// What the user should know.
     pub warnings: Vec<String>,
     /// The path of each flow.
@@ -69,6 +71,7 @@ impl Input {
             end: self.end,
             seed: self.seed,
             effects: self.effects,
+            faults: &self.faults,
             ..Scenario::new(
                 &self.topology,
                 &self.flows,

@@ -31,6 +31,9 @@ pub struct Summary {
     pub flows: Flows,
     /// Packets, PFC frames not counted.
     pub packets: Packets,
+    /// For each rule of faults in their order, and then for each error rate of links: its kind, and on how many frames it took
+    /// effect, PFC frames and messages between switches included.
+    pub faults: Vec<Fault>,
     /// Frames that began to leave a port, PFC frames included.
     pub packet_hops: u64,
     /// Events of the event queue.
@@ -162,10 +165,19 @@ pub struct Flows {
     pub fct_us: Option<[f64; 3]>,
 }
 
+/// A rule of faults.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Fault {
+    /// What it does.
+    pub kind: &'static str,
+    /// On how many frames it took effect.
+    pub frames: u64,
+}
+
 /// Packets: those injected are delivered, dropped or in flight.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Packets {
-    /// Packets that hosts and switches made.
+    /// Packets that hosts, switches and faults that duplicate made.
     pub injected: u64,
     /// Packets that arrived.
     pub delivered: u64,
@@ -341,6 +353,7 @@ impl Summary {
                 timeouts: totals.timeouts,
                 in_flight: totals.in_flight,
             },
+            faults: totals.faults.iter().map(|&(kind, frames)| Fault { kind, frames }).collect(),
             packet_hops: totals.packet_hops,
             events: totals.events,
             cpu_seconds: cost.cpu_seconds,
@@ -399,6 +412,9 @@ impl fmt::Display for Summary {
                 f,
                 "losses      {lost} packets lost on links, {sent_again} data packets sent again, {timeouts} timeouts"
             )?;
+        }
+        for (number, Fault { kind, frames }) in self.faults.iter().enumerate() {
+            writeln!(f, "fault {number:<6}{kind} of {frames} frames")?;
         }
         if let Some(checked) = self.checked_frames {
             writeln!(

@@ -389,7 +389,7 @@ mod tests {
     /// The buffer of a switch with so many ports of 100 Gb/s and 1 us, for frames of 1,000 bytes.
     fn buffer(buffer: &Buffer, ports: u32, effects: &Effects) -> SharedBuffer {
         let link = Link { ends: [0, 0], bits_per_second: 100_000_000_000, delay: 1_000_000, loss: 0 };
-        let port = |number| Port::new((0, number), (number, &link), FRAMING, false, 0);
+        let port = |number| Port::new((0, number), (number, &link), FRAMING, false);
         let ports: Vec<Port> = (0..ports).map(port).collect();
         SharedBuffer::new(buffer, &ports, 1_000, effects).unwrap()
     }

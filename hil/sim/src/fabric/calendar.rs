@@ -10,12 +10,13 @@ use std::collections::BinaryHeap;
 ///
 /// 1. timers, so that a rate that rises at this time holds for a packet that arrives or leaves at this time;
 /// 2. arrivals, so that a packet that arrives when a port becomes free is among those that the port chooses from;
-/// 3. PFC frames and messages of a neighbour;
-/// 4. ports that become free, and those whose pause is over;
-/// 5. hosts that may send, which see all of the above;
-/// 6. flows that begin;
-/// 7. senders that give up waiting for an acknowledgement;
-/// 8. hosts that pause their port.
+/// 3. arrivals of frames that a fault has delayed;
+/// 4. PFC frames and messages of a neighbour;
+/// 5. ports that become free, and those whose pause is over;
+/// 6. hosts that may send, which see all of the above;
+/// 7. flows that begin;
+/// 8. senders that give up waiting for an acknowledgement;
+/// 9. hosts that pause their port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub(crate) enum Class {
@@ -23,6 +24,8 @@ pub(crate) enum Class {
     Wake,
     /// The last bit of a packet arrives.
     Arrival,
+    /// A frame arrives that a fault has delayed.
+    Delayed,
     /// A frame that waits in no queue arrives.
     Notice,
     /// The last bit of a packet has left a port, or its pause is over.
@@ -58,11 +61,12 @@ impl Event {
         match (self.0 >> 32) as u8 {
             0 => Class::Wake,
             1 => Class::Arrival,
-            2 => Class::Notice,
-            3 => Class::Free,
-            4 => Class::Poll,
-            5 => Class::Start,
-            6 => Class::Timeout,
+            2 => Class::Delayed,
+            3 => Class::Notice,
+            4 => Class::Free,
+            5 => Class::Poll,
+            6 => Class::Start,
+            7 => Class::Timeout,
             _ => Class::Pause,
         }
     }

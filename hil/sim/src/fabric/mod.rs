@@ -7,6 +7,7 @@ mod buffer;
 pub(crate) mod calendar;
 mod check;
 mod effects;
+mod faults;
 mod host;
 pub(crate) mod packets;
 mod port;
@@ -21,6 +22,7 @@ mod transport;
 
 pub use buffer::{Buffer, Headroom, Limits, Threshold};
 pub use effects::{Effects, LineHeaders};
+pub use faults::{Action, Fault, FrameSet, Lag, Nth};
 pub use host::DATA_CLASS;
 pub use port::serialisation;
 pub use queue_monitor::{QueueLengths, QueueMonitor};
@@ -35,10 +37,11 @@ use crate::{Picos, instant};
 use anyhow::{Context, Error, Result, anyhow, ensure};
 use buffer::SharedBuffer;
 use calendar::{Calendar, Class, Event};
-use cc_core::wire::{self, AckFields, NoCrc, Response, Roce, cm};
+use cc_core::wire::{self, AckFields, NoCrc, Response, Roce, Syndrome, cm};
 use cc_core::{Bytes, IntLayout, Nanos, Psn, Qpn, Rate};
 use cc_rp::Signals;
 use check::check;
+use faults::{Faults, FrameInfo, Held, Outcome};
 use hil_algorithms::settings::SettingsTable;
 use hil_algorithms::{Algorithm, NicGroup};
 use hil_capture::crc::HostCrc;
@@ -107,6 +110,8 @@ pub struct Scenario<'a> {
     pub shuffle: Option<u64>,
     /// Where it follows another simulator.
     pub effects: Effects,
+    /// What goes wrong, in the order of precedence.
+    pub faults: &'a [Fault],
 }
 
 impl<'a> Scenario<'a> {
@@ -137,6 +142,7 @@ impl<'a> Scenario<'a> {
             seed: 1,
             shuffle: None,
             effects: Effects::default(),
+            faults: &[],
         }
     }
 
@@ -199,7 +205,7 @@ pub struct Totals {
     pub events: u64,
     /// Frames that began to leave a port.
     pub packet_hops: u64,
-    /// Packets made by hosts and switches, PFC frames not counted.
+    /// Packets made by hosts, switches and faults that duplicate, PFC frames not counted.
     pub injected: u64,
     /// Packets that arrived at their host.
     pub delivered: u64,
@@ -209,6 +215,9 @@ pub struct Totals {
     pub lost: u64,
     /// Those of them that a switch dropped and whose class its buffer or stage keeps free of loss by PFC: the headroom was too small.
     pub lossless_dropped: u64,
+    /// For each rule of [`Scenario::faults`], and then for each probability with which links lose frames, its name and on how many
+    /// frames it took effect, PFC frames and messages between switches included.
+    pub faults: Vec<(&'static str, u64)>,
     /// Data packets that were sent again.
     pub sent_again: u64,
     /// Times that a sender gave up waiting for an acknowledgement.
@@ -260,6 +269,7 @@ pub struct Network<'a> {
     transport_ack: Roce<'a>,
     format: PacketFormat,
     effects: Effects,
+    faults: Faults,
     payload: u32,
     transport: Transport,
     pauses: Option<(u32, Pauses)>,
@@ -351,7 +361,8 @@ impl<'a> Network<'a> {
     /// path, and settings that do not fit the ports or each other.
     pub fn new(scenario: &Scenario<'_>, examples: &'a Examples) -> Result<Self> {
         let Scenario { topology, effects, payload, .. } = scenario;
-        let (ports, first_ports) = lay_ports(topology, effects, scenario.seed)?;
+        let (mut ports, first_ports) = lay_ports(topology, effects)?;
+        let faults = Faults::new(scenario.faults, topology, &mut ports, scenario.seed)?;
         let peers = ports.iter().map(|port| (ports[port.peer as usize].node, port.peer)).unzip();
         let signals = scenario.algorithm.signals();
         let format = PacketFormat::of(signals, *payload).with_int(scenario.int_layout);
@@ -381,6 +392,7 @@ impl<'a> Network<'a> {
             transport_ack: ack,
             format,
             effects: *effects,
+            faults,
             payload: *payload,
             transport: scenario.transport,
             pauses: scenario.pauses,
@@ -566,6 +578,7 @@ impl<'a> Network<'a> {
             let place = event.place();
             match event.class() {
                 Class::Arrival => self.arrive(now, place)?,
+                Class::Delayed => self.arrive_delayed(now, place)?,
                 Class::Free => self.free(now, place)?,
                 Class::Poll => self.poll(now, place)?,
                 Class::Notice => self.notice(now, place)?,
@@ -610,7 +623,8 @@ impl<'a> Network<'a> {
         self.totals.queue_lengths = self.watch.take().map(|watch| watch.finish(self.end)).unwrap_or_default();
         let in_ports: usize = self.ports.iter().map(|port| port.packets(&self.slab)).sum();
         let at_hosts: usize = self.hosts.iter().map(Host::waiting_packets).sum();
-        self.totals.in_flight = (in_ports + at_hosts) as u64;
+        self.totals.in_flight = (in_ports + at_hosts + self.faults.held_packets()) as u64;
+        self.totals.faults = self.faults.counts();
         let Totals { injected, delivered, dropped, in_flight, .. } = self.totals;
         ensure!(
             injected == delivered + dropped + in_flight && in_flight == self.slab.len() as u64,
@@ -629,17 +643,62 @@ impl<'a> Network<'a> {
 
     /// The last bit of a packet arrives at a port.
     fn arrive(&mut self, now: Picos, port: u32) -> Result<()> {
-        let Port { node, peer, .. } = self.ports[port as usize];
+        let peer = self.ports[port as usize].peer;
         let Some((packet, next)) = self.ports[peer as usize].arrive(&self.slab) else { return Ok(()) };
         if let Some(next) = next {
             self.calendar.add(Event::new(next, Class::Arrival, port));
         }
-        if self.ports[peer as usize].loses() {
-            self.totals.lost += 1;
-            self.totals.dropped += 1;
-            self.slab.remove(packet);
-            return Ok(());
+        if self.ports[peer as usize].has_faults {
+            return self.arrive_with_faults(now, port, packet);
         }
+        self.accept(now, port, packet)
+    }
+
+    /// The last bit of a packet arrives at a port over a link that has faults.
+    #[cold]
+    fn arrive_with_faults(&mut self, now: Picos, port: u32, packet: PacketId) -> Result<()> {
+        let peer = self.ports[port as usize].peer;
+        let describe = || frame_info(&self.slab, packet, &self.flows, &self.specs, self.payload);
+        match self.faults.on_arrival(now, peer, describe) {
+            Outcome::Arrives => self.accept(now, port, packet),
+            Outcome::Lost => {
+                self.totals.lost += 1;
+                self.drop_packet(packet);
+                Ok(())
+            }
+            Outcome::Held(until) => {
+                self.hold(port, until, Held::Packet(packet));
+                Ok(())
+            }
+            Outcome::Twice => {
+                let copy = self.slab.copy(packet);
+                self.totals.injected += 1;
+                self.accept(now, port, packet)?;
+                self.accept(now, port, copy)
+            }
+        }
+    }
+
+    /// A fault keeps a frame, which arrives at a port at a later time.
+    fn hold(&mut self, port: u32, until: Picos, frame: Held) {
+        self.faults.hold(port, until, frame);
+        self.calendar.add(Event::new(until, Class::Delayed, port));
+    }
+
+    /// Frames arrive at a port that faults have delayed.
+    fn arrive_delayed(&mut self, now: Picos, port: u32) -> Result<()> {
+        while let Some(held) = self.faults.take_held(now, port) {
+            match held {
+                Held::Packet(packet) => self.accept(now, port, packet)?,
+                Held::Notice(notice) => self.accept_notice(now, port, notice)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A packet has arrived whole at a port.
+    fn accept(&mut self, now: Picos, port: u32, packet: PacketId) -> Result<()> {
+        let node = self.ports[port as usize].node;
         self.show_at_port(now, Origin::Arrived, port, |slab| whole_frame(slab, packet));
         if self.checked.is_some() {
             self.check(port, packet)?;
@@ -703,6 +762,26 @@ fn whole_frame(slab: &InFlight, packet: PacketId) -> Result<Vec<u8>> {
     Ok(frame)
 }
 
+/// What rules of faults ask about a packet.
+fn frame_info(slab: &InFlight, packet: PacketId, flows: &[Flow], specs: &[FlowSpec], payload: u32) -> FrameInfo {
+    let Meta { flow, kind, wire_len, line_bytes, .. } = *slab.meta(packet);
+    let (spec, ends) = (&specs[flow as usize], &flows[flow as usize]);
+    let last = ends.first_psn.plus((spec.bytes.div_ceil(payload.into()) - 1) as u32);
+    let roce = packet::parse(slab.header(packet), wire_len.into()).expect("a packet that the network has made");
+    let is_nak = roce.aeth().is_some_and(|aeth| matches!(aeth.syndrome, Syndrome::Nak(_)));
+    let kinds = match kind {
+        PacketKind::Data => FrameSet::DATA,
+        PacketKind::Ack if is_nak => FrameSet::NAK,
+        PacketKind::Ack => FrameSet::ACK
+            .with(FrameSet::GRANT.only_if(roce.rcc_shim().is_some() || roce.mlcc_ack_shim().is_some()))
+            .with(FrameSet::TELEMETRY.only_if(roce.int_shim().is_some())),
+        PacketKind::Cnp => FrameSet::CNP.with(FrameSet::TELEMETRY.only_if(roce.switch_int().is_some())),
+        PacketKind::Request | PacketKind::Reply => FrameSet::HANDSHAKE,
+    };
+    let has_psn = kinds.meets(FrameSet::DATA.with(FrameSet::ACK));
+    FrameInfo { flow: Some(flow), kinds, is_last: has_psn && roce.bth.psn == last, bytes: line_bytes }
+}
+
 /// The classes of some flows, a bit each: class n is bit n.
 pub(crate) fn classes(flows: &[FlowSpec]) -> u8 {
     flows.iter().fold(0, |classes, flow| classes | 1u8.checked_shl(flow.class.into()).unwrap_or(0))
@@ -733,7 +812,7 @@ fn connect(scenario: &Scenario<'_>) -> Vec<Flow> {
 }
 
 /// The ports of all nodes, node by node, and where those of each node begin.
-fn lay_ports(topology: &Topology, effects: &Effects, seed: u64) -> Result<(Vec<Port>, Vec<u32>)> {
+fn lay_ports(topology: &Topology, effects: &Effects) -> Result<(Vec<Port>, Vec<u32>)> {
     let mut first = vec![0u32; topology.nodes.len() + 1];
     for (number, link) in topology.links.iter().enumerate() {
         for end in link.ends {
@@ -752,13 +831,8 @@ fn lay_ports(topology: &Topology, effects: &Effects, seed: u64) -> Result<(Vec<P
             next[end as usize] - 1
         });
         for (end, other) in [(0, 1), (1, 0)] {
-            ports[numbers[end] as usize] = Some(Port::new(
-                (link.ends[end], numbers[other]),
-                (number, link),
-                framing,
-                effects.whole_nanoseconds,
-                seed,
-            ));
+            ports[numbers[end] as usize] =
+                Some(Port::new((link.ends[end], numbers[other]), (number, link), framing, effects.whole_nanoseconds));
         }
     }
     Ok((ports.into_iter().flatten().collect(), first))

@@ -6,7 +6,6 @@ use super::topology::Link;
 use crate::Picos;
 use cc_core::wire::pfc::Quantum;
 use cc_core::{Nanos, Rate};
-use hil_cores::random::SplitMix;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of line time that a frame takes in addition to its own: preamble 8, check sequence 4, inter-frame gap 12.
@@ -21,9 +20,6 @@ pub fn serialisation(bits_per_second: u64, frame_bytes: u32) -> Picos {
 fn line_time(bits_per_second: u64, bytes: u32) -> Picos {
     u64::from(bytes) * 8_000_000_000_000 / bits_per_second
 }
-
-/// Distinguishes the random numbers of losses from the others of a seed.
-const LOSSES: u64 = 0x6c6f_7373_6573;
 
 /// One end of a link: what waits there, and the link's packets on their way to the other end.
 ///
@@ -43,8 +39,8 @@ pub(super) struct Port {
     framing: u32,
     /// Times are whole nanoseconds, rounded down.
     whole_nanoseconds: bool,
-    /// The probability that a frame is lost on the link, in units of 2^-32, and what chooses.
-    loss: Option<(u32, SplitMix)>,
+    /// Rules of [`Faults`](super::faults::Faults) are for frames that leave here.
+    pub(super) has_faults: bool,
     /// The bytes of the frame that left last, and how long it occupied the link: most frames of a port are equally long.
     last: (u16, Picos),
     /// Packets on their way.
@@ -94,13 +90,12 @@ pub(super) struct PortQueue {
 }
 
 impl Port {
-    /// The port of a node that leads by a link, which has a number, to the port `peer`. Random losses are chosen by the seed.
+    /// The port of a node that leads by a link, which has a number, to the port `peer`.
     pub(super) fn new(
         (node, peer): (u32, u32),
         (number, link): (u32, &Link),
         framing: u32,
         whole_nanoseconds: bool,
-        seed: u64,
     ) -> Self {
         Self {
             node,
@@ -110,7 +105,7 @@ impl Port {
             delay: link.delay,
             framing,
             whole_nanoseconds,
-            loss: (link.loss > 0).then(|| (link.loss, SplitMix::new(seed ^ LOSSES ^ u64::from(peer) << 32))),
+            has_faults: false,
             last: (0, 0),
             lane: Fifo::default(),
             free_at: 0,
@@ -151,11 +146,6 @@ impl Port {
     /// The unit of time of PFC frames at this speed.
     pub(super) fn quantum(&self) -> Quantum {
         Quantum::at(Rate::from_bits_per_second(self.bits_per_second))
-    }
-
-    /// Whether the frame that arrives at the other end is lost.
-    pub(super) fn loses(&mut self) -> bool {
-        self.loss.as_mut().is_some_and(|(loss, random)| random.draw() >> 32 < u64::from(*loss))
     }
 
     /// Begins to send a packet. Returns when it arrives, if no packet is on its way before it.

@@ -86,6 +86,12 @@ impl InFlight {
         id
     }
 
+    /// Puts a copy of a packet in a slot.
+    pub(crate) fn copy(&mut self, id: PacketId) -> PacketId {
+        let (meta, header) = (*self.meta(id), self.header(id).to_vec());
+        self.insert(meta, &header)
+    }
+
     /// Frees the slot of a packet.
     pub(crate) fn remove(&mut self, id: PacketId) {
         self.free.push(id);

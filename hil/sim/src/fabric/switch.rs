@@ -2,6 +2,7 @@
 
 use super::buffer::{Ingress, Part, SharedBuffer};
 use super::calendar::{Class as EventClass, Event as Scheduled};
+use super::faults::{FrameInfo, FrameSet, Held, Outcome};
 use super::host::{REST, parse_like};
 use super::packets::{InFlight, Kind, Meta, PacketId};
 use super::port::Port;
@@ -55,6 +56,17 @@ pub(super) enum Notice {
     Pfc(u8, u16),
     /// A message of a stage of this class at the other end.
     Peer(u8, PeerMessage),
+}
+
+impl Notice {
+    /// What rules of faults ask about it.
+    fn frame_info(self) -> FrameInfo {
+        let (kinds, bytes) = match self {
+            Self::Pfc(..) => (FrameSet::PFC, pfc::FRAME_LEN),
+            Self::Peer(..) => (FrameSet::MESSAGE, RateFrame::LONGEST),
+        };
+        FrameInfo { flow: None, kinds, is_last: false, bytes: bytes as u16 }
+    }
 }
 
 /// The flow of no packet: stages send CNPs only about a packet that they are given.
@@ -211,7 +223,8 @@ impl Network<'_> {
         self.start_sending(now, switch, egress)
     }
 
-    fn drop_packet(&mut self, packet: PacketId) {
+    /// Drops a packet.
+    pub(super) fn drop_packet(&mut self, packet: PacketId) {
         self.totals.dropped += 1;
         self.slab.remove(packet);
     }
@@ -466,39 +479,55 @@ impl Network<'_> {
     pub(super) fn notice(&mut self, now: Picos, port: u32) -> Result<()> {
         while let Some(place) = self.ports[port as usize].notices.iter().position(|&(arrives, _)| arrives <= now) {
             let Some((_, notice)) = self.ports[port as usize].notices.remove(place) else { break };
-            let Port { node, peer, .. } = self.ports[port as usize];
-            if self.ports[peer as usize].loses() {
-                continue;
-            }
-            self.show_notice(now, Origin::Arrived, port, self.ports[peer as usize].node, notice);
-            let mut over = None;
-            if let Notice::Pfc(class, quanta) = notice {
-                let at = &mut self.ports[port as usize];
-                let lasts = self.effects.pauses_until_resumed && quanta > 0;
-                over = at.pause(class, now, (!lasts).then(|| at.quantum().pause(quanta)));
-                let number = port - self.routes.first_port(node) + 1;
-                self.totals.pfc.push(PfcRecord { at: now, node, port: number, pauses: quanta > 0 });
-            }
-            match (notice, self.places[node as usize]) {
-                (Notice::Pfc(class, quanta), Place::Host(host)) => self.pause_host(now, host, class, quanta, over)?,
-                (Notice::Pfc(class, quanta), Place::Switch(switch)) => {
-                    if let Some(over) = over {
-                        self.calendar.add(Scheduled::new(over, EventClass::Free, port));
-                    }
-                    let at = &self.ports[port as usize];
-                    let time = at.quantum().pause(quanta);
-                    let queued = Bytes::new(at.data[usize::from(class)].bytes);
-                    self.stage(now, switch, port, class, NO_FLOW, &Event::Pause { time, queued });
-                    self.send_emitted(now, switch)?;
+            let peer = self.ports[port as usize].peer;
+            let outcome = if self.ports[peer as usize].has_faults {
+                self.faults.on_arrival(now, peer, || notice.frame_info())
+            } else {
+                Outcome::Arrives
+            };
+            match outcome {
+                Outcome::Arrives => self.accept_notice(now, port, notice)?,
+                Outcome::Lost => {}
+                Outcome::Held(until) => self.hold(port, until, Held::Notice(notice)),
+                Outcome::Twice => {
+                    self.accept_notice(now, port, notice)?;
+                    self.accept_notice(now, port, notice)?;
                 }
-                (Notice::Peer(class, message), Place::Switch(switch)) => {
-                    self.stage(now, switch, port, class, NO_FLOW, &Event::Peer(message));
-                    self.send_emitted(now, switch)?;
-                }
-                (Notice::Peer(..), Place::Host(_)) => {}
             }
         }
         Ok(())
+    }
+
+    /// A frame that waits in no queue has arrived whole at a port.
+    pub(super) fn accept_notice(&mut self, now: Picos, port: u32, notice: Notice) -> Result<()> {
+        let Port { node, peer, .. } = self.ports[port as usize];
+        self.show_notice(now, Origin::Arrived, port, self.ports[peer as usize].node, notice);
+        let mut over = None;
+        if let Notice::Pfc(class, quanta) = notice {
+            let at = &mut self.ports[port as usize];
+            let lasts = self.effects.pauses_until_resumed && quanta > 0;
+            over = at.pause(class, now, (!lasts).then(|| at.quantum().pause(quanta)));
+            let number = port - self.routes.first_port(node) + 1;
+            self.totals.pfc.push(PfcRecord { at: now, node, port: number, pauses: quanta > 0 });
+        }
+        match (notice, self.places[node as usize]) {
+            (Notice::Pfc(class, quanta), Place::Host(host)) => self.pause_host(now, host, class, quanta, over),
+            (Notice::Pfc(class, quanta), Place::Switch(switch)) => {
+                if let Some(over) = over {
+                    self.calendar.add(Scheduled::new(over, EventClass::Free, port));
+                }
+                let at = &self.ports[port as usize];
+                let time = at.quantum().pause(quanta);
+                let queued = Bytes::new(at.data[usize::from(class)].bytes);
+                self.stage(now, switch, port, class, NO_FLOW, &Event::Pause { time, queued });
+                self.send_emitted(now, switch)
+            }
+            (Notice::Peer(class, message), Place::Switch(switch)) => {
+                self.stage(now, switch, port, class, NO_FLOW, &Event::Peer(message));
+                self.send_emitted(now, switch)
+            }
+            (Notice::Peer(..), Place::Host(_)) => Ok(()),
+        }
     }
 
     /// The stages of a switch do what has fallen due.

@@ -20,7 +20,8 @@ pub struct Link {
     pub bits_per_second: u64,
     /// Propagation delay, one way.
     pub delay: Picos,
-    /// The probability that a frame is lost on it, in units of 2^-32; of PFC frames and messages between switches too.
+    /// The probability that a frame is lost on it, in units of 2^-32; of PFC frames and messages between switches too. It is the
+    /// last rule for frames on the link, behind those of [`Scenario::faults`](super::Scenario::faults).
     pub loss: u32,
 }
 

@@ -301,6 +301,10 @@ impl Sending {
             Recovery::SelectiveRepeat => {
                 self.again = self.acked;
                 self.lost_before = self.sent;
+                // It may have arrived with all behind it, and their acknowledgement be lost: the next copy causes another one.
+                if let Some(first) = self.arrived.front_mut() {
+                    *first = false;
+                }
                 self.skip_arrived();
             }
         }
@@ -503,6 +507,24 @@ mod tests {
             }
             assert_eq!((receiving.expected, receiving.messages), (FIRST.plus(10), 1));
         }
+    }
+
+    /// Packet 3 of five is lost, sent again, and acknowledged by itself; the acknowledgement of the fourth, which had arrived, is lost.
+    /// After the timeout packet 4 is sent again although it is known to have arrived, because nothing else would make the receiver
+    /// acknowledge it.
+    #[test]
+    fn a_packet_that_has_arrived_is_sent_again_if_its_acknowledgement_is_lost() {
+        let transport = Transport { recovery: Recovery::SelectiveRepeat, timeout: 100, ..Transport::default() };
+        let mut sending = Sending::new(FIRST, 5, 1, false);
+        while sending.take(0, &transport, |_| false).is_some() {}
+        sending.on_nak(10, FIRST.plus(3), FIRST.plus(4), &transport);
+        assert_eq!(sending.take(10, &transport, |_| false).map(|packet| packet.psn), Some(FIRST.plus(3)));
+        sending.on_ack(20, FIRST.plus(3), &transport);
+        assert_eq!(sending.take(20, &transport, |_| false), None);
+        sending.on_timeout(sending.deadline, &transport);
+        assert_eq!(sending.take(120, &transport, |_| false).map(|packet| packet.psn), Some(FIRST.plus(4)));
+        sending.on_ack(130, FIRST.plus(4), &transport);
+        assert!(sending.is_complete());
     }
 
     /// A sender that sends slowly waits only for packets that are to be acknowledged.

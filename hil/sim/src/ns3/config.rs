@@ -277,6 +277,7 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         end: keys.stop_time,
         seed: seed.unwrap_or(1),
         effects,
+        faults: Vec::new(),
         warnings,
         paths,
         overhead: 48,

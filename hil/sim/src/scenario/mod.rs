@@ -1,5 +1,6 @@
 //! Scenarios: TOML files that say what to simulate. README.md has all keys with their units and defaults, under "Scenarios".
 
+mod faults;
 mod switches;
 mod table;
 mod topology;
@@ -14,6 +15,7 @@ use cc_core::{Bytes, IntLayout, Link, Nanos, Rate};
 use cc_cp::QueueStage;
 use cc_cp::int::IntPush;
 use cc_rp::Signals;
+use faults::faults;
 use hil_algorithms::registry::{UnknownName, explained};
 use hil_algorithms::settings::{Request, ResolvedSettings, typed};
 use hil_algorithms::{Algorithm, algorithm};
@@ -111,6 +113,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         let check = algorithm.check(&link(speed), [&settings.rp, &settings.np]);
         check.map_err(|error| of_algorithm.error(&format!("at {} Gb/s: {error}", speed as f64 / 1e9)))?;
     }
+    let faults = faults(&table, &topology, flows.len())?;
     let by_speed = stages(&table, &topology, link)?;
     table.finish()?;
     let int = by_speed.iter().flat_map(|(_, stages)| stages).find(|(name, _)| *name == <IntPush as QueueStage>::NAME);
@@ -146,6 +149,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         end,
         seed,
         effects: Effects::default(),
+        faults,
         warnings,
         paths,
         overhead: OVERHEAD,

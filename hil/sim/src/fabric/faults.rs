@@ -1,0 +1,390 @@
+//! Faults of links: an ordered list of rules. The first rule that takes effect on a frame decides what happens to it; most often none
+//! does. Each rule has a random stream for each direction of each link, so that no rule changes what another draws.
+//!
+//! Rules are applied when the last bit of a frame arrives at the other end of a link. A corrupted frame fails the check sequence of
+//! its Ethernet frame (FCS) there and is dropped, as a switch that stores and forwards and a NIC do; a frame that is changed inside a
+//! switch, which only the ICRC would show, is not modelled.
+
+use super::packets::PacketId;
+use super::port::Port;
+use super::switch::Notice;
+use super::topology::Topology;
+use crate::Picos;
+use crate::workload::stream;
+use anyhow::{Result, ensure};
+use hil_cores::random::SplitMix;
+use std::collections::BTreeMap;
+
+/// A set of kinds of frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FrameSet(u16);
+
+impl FrameSet {
+    /// Every frame.
+    pub const ALL: Self = Self(u16::MAX);
+    /// Data of a flow.
+    pub const DATA: Self = Self(1 << 0);
+    /// Acknowledgements.
+    pub const ACK: Self = Self(1 << 1);
+    /// Negative acknowledgements.
+    pub const NAK: Self = Self(1 << 2);
+    /// Congestion notifications, by a receiver or a switch.
+    pub const CNP: Self = Self(1 << 3);
+    /// PFC frames.
+    pub const PFC: Self = Self(1 << 4);
+    /// Acknowledgements with a grant of the receiver: a window of RCC, or a credit of MLCC.
+    pub const GRANT: Self = Self(1 << 5);
+    /// Acknowledgements that return telemetry, and CNPs in which a switch returns it.
+    pub const TELEMETRY: Self = Self(1 << 6);
+    /// Messages of the connection manager.
+    pub const HANDSHAKE: Self = Self(1 << 7);
+    /// Messages from switch to switch: rates of LSCC, relayed pauses of Swing.
+    pub const MESSAGE: Self = Self(1 << 8);
+
+    /// The kinds, with their names.
+    pub const NAMED: [(&'static str, Self); 9] = [
+        ("data", Self::DATA),
+        ("ack", Self::ACK),
+        ("nak", Self::NAK),
+        ("cnp", Self::CNP),
+        ("pfc", Self::PFC),
+        ("grant", Self::GRANT),
+        ("telemetry", Self::TELEMETRY),
+        ("handshake", Self::HANDSHAKE),
+        ("message", Self::MESSAGE),
+    ];
+
+    /// The kinds of both sets.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The kinds of this set, if the condition holds; otherwise none.
+    pub(super) const fn only_if(self, condition: bool) -> Self {
+        if condition { self } else { Self(0) }
+    }
+
+    /// Whether a kind is in both sets.
+    pub(super) const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// Which of the frames that a rule selects it takes effect on. The frames of each flow are counted by themselves, and frames of no
+/// flow together; a frame counts on every selected link that it passes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Nth {
+    /// The one with this number, counted from 1.
+    Number(u64),
+    /// The first data packet with the last sequence number of its flow, or the first acknowledgement of it.
+    Last,
+}
+
+/// What a rule does.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Action {
+    /// The frame is lost.
+    Loss,
+    /// The frame fails its check sequence and is dropped. With a bit error rate the probability follows from the frame's length.
+    Corruption {
+        /// The probability that a bit is wrong.
+        bit_error_rate: Option<f64>,
+    },
+    /// The frame arrives later, and those behind it do not overtake it.
+    Delay(Lag),
+    /// The frame arrives later, and those behind it overtake it.
+    Reordering(Lag),
+    /// The frame arrives twice.
+    Duplication,
+}
+
+/// How much later something happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lag {
+    /// At least this.
+    pub least: Picos,
+    /// In addition a time that is drawn uniformly from zero to this.
+    pub jitter: Picos,
+}
+
+impl Lag {
+    fn draw(self, random: &mut SplitMix) -> Picos {
+        let jitter = if self.jitter == 0 { 0 } else { random.draw() % (self.jitter + 1) };
+        self.least + jitter
+    }
+}
+
+impl Action {
+    /// Its name in a scenario.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Loss => "loss",
+            Self::Corruption { .. } => "corruption",
+            Self::Delay(_) => "delay",
+            Self::Reordering(_) => "reordering",
+            Self::Duplication => "duplication",
+        }
+    }
+}
+
+/// A rule: what happens, to which frames, where and when. A list that is empty selects everything.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Fault {
+    /// What happens.
+    pub action: Action,
+    /// Only on these links, by their numbers in the topology, in both directions.
+    pub links: Vec<u32>,
+    /// Only to frames that leave these nodes.
+    pub leaving: Vec<u32>,
+    /// Only to frames that enter these nodes.
+    pub entering: Vec<u32>,
+    /// From this time on.
+    pub from: Picos,
+    /// Before this time.
+    pub until: Picos,
+    /// The time from `from` to `until` comes again after each such time.
+    pub every: Option<Picos>,
+    /// Only to frames of these kinds.
+    pub frames: FrameSet,
+    /// Only to frames of this flow.
+    pub flow: Option<u32>,
+    /// Only to some of them.
+    pub nth: Option<Nth>,
+    /// The probability with which it takes effect on a frame, in units of 2^-32; the largest number is certainty.
+    pub probability: u32,
+}
+
+impl Fault {
+    /// A rule for all frames on all links at all times, with certainty.
+    pub const fn of(action: Action) -> Self {
+        Self {
+            action,
+            links: Vec::new(),
+            leaving: Vec::new(),
+            entering: Vec::new(),
+            from: 0,
+            until: Picos::MAX,
+            every: None,
+            frames: FrameSet::ALL,
+            flow: None,
+            nth: None,
+            probability: u32::MAX,
+        }
+    }
+
+    /// The rules for links that lose frames by themselves: one for each probability, see [`Link::loss`](super::Link::loss).
+    fn of_links(topology: &Topology) -> impl Iterator<Item = Self> {
+        let mut links: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (number, link) in (0..).zip(&topology.links).filter(|(_, link)| link.loss > 0) {
+            links.entry(link.loss).or_default().push(number);
+        }
+        links.into_iter().map(|(probability, links)| Self { links, probability, ..Self::of(Action::Loss) })
+    }
+
+    fn check(&self, topology: &Topology) -> Result<()> {
+        let nodes = topology.nodes.len() as u32;
+        let wrong = self.leaving.iter().chain(&self.entering).find(|&&node| node >= nodes);
+        ensure!(wrong.is_none(), "there is no node {}", wrong.copied().unwrap_or(0));
+        let wrong = self.links.iter().find(|&&link| link as usize >= topology.links.len());
+        ensure!(wrong.is_none(), "there is no link {}", wrong.copied().unwrap_or(0));
+        ensure!(self.from < self.until, "it ends before it begins");
+        ensure!(self.every.is_none_or(|every| self.until - self.from <= every), "it lasts longer than its period");
+        Ok(())
+    }
+
+    /// Whether a time is one of its times.
+    fn is_active(&self, now: Picos) -> bool {
+        let Some(since) = now.checked_sub(self.from) else { return false };
+        self.every.map_or(since, |every| since % every) < self.until - self.from
+    }
+
+    /// Whether it is for frames that leave by this port.
+    fn covers(&self, port: &Port, ports: &[Port]) -> bool {
+        let selects = |list: &[u32], number| list.is_empty() || list.contains(&number);
+        selects(&self.links, port.link)
+            && selects(&self.leaving, port.node)
+            && selects(&self.entering, ports[port.peer as usize].node)
+    }
+
+    /// Whether it has to know anything of a frame.
+    const fn reads_frames(&self) -> bool {
+        let reads_length = matches!(self.action, Action::Corruption { bit_error_rate: Some(_) });
+        self.frames.0 != FrameSet::ALL.0 || self.flow.is_some() || self.nth.is_some() || reads_length
+    }
+}
+
+/// What rules ask about a frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameInfo {
+    /// Its flow, if it has one.
+    pub(super) flow: Option<u32>,
+    /// What it is.
+    pub(super) kinds: FrameSet,
+    /// It is a data packet with the last sequence number of its flow, or acknowledges it.
+    pub(super) is_last: bool,
+    /// Its bytes.
+    pub(super) bytes: u16,
+}
+
+/// What happens to a frame that arrives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    /// It arrives.
+    Arrives,
+    /// It does not.
+    Lost,
+    /// It arrives at this time.
+    Held(Picos),
+    /// It arrives twice.
+    Twice,
+}
+
+impl Outcome {
+    fn held(now: Picos, until: Picos) -> Self {
+        if now < until { Self::Held(until) } else { Self::Arrives }
+    }
+}
+
+/// A frame that is held.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Held {
+    /// A packet.
+    Packet(PacketId),
+    /// A frame that waits in no queue.
+    Notice(Notice),
+}
+
+/// The rules of a network, and what they have done.
+#[derive(Debug)]
+pub(super) struct Faults {
+    rules: Vec<Fault>,
+    /// How often each rule has taken effect.
+    counts: Vec<u64>,
+    /// Frames of each flow that a rule with a number has seen.
+    seen: Vec<BTreeMap<Option<u32>, u64>>,
+    /// By the port by which frames leave: the rules for them.
+    at_ports: Vec<AtPort>,
+    /// Frames that arrive later: by port at which they arrive, time, and the order in which they came.
+    held: BTreeMap<(u32, Picos, u64), Held>,
+    /// Frames that were held until now.
+    holds: u64,
+}
+
+/// The rules for the frames that leave by a port.
+#[derive(Clone, Default, Debug)]
+struct AtPort {
+    /// Their numbers, each with its random stream.
+    rules: Vec<(usize, SplitMix)>,
+    /// One of them has to know something of a frame.
+    reads_frames: bool,
+    /// No frame arrives before this time: another one is delayed until then.
+    not_before: Picos,
+}
+
+impl Faults {
+    /// The rules of a scenario, and behind them those for links that lose frames by themselves. Sets [`Port::has_faults`].
+    ///
+    /// # Errors
+    /// A rule names a node or a link that does not exist, or has impossible times.
+    pub(super) fn new(scenario: &[Fault], topology: &Topology, ports: &mut [Port], seed: u64) -> Result<Self> {
+        let rules: Vec<Fault> = scenario.iter().cloned().chain(Fault::of_links(topology)).collect();
+        for (number, rule) in rules.iter().enumerate() {
+            rule.check(topology).map_err(|error| error.context(format!("fault {number} ({})", rule.action.name())))?;
+        }
+        let at_ports = (0u32..).zip(&*ports).map(|(number, port)| {
+            let of_port = rules.iter().enumerate().filter(|(_, rule)| rule.covers(port, ports));
+            let reads_frames = of_port.clone().any(|(_, rule)| rule.reads_frames());
+            let random = |rule| stream(seed, &format!("fault {rule} at port {number}"));
+            AtPort { rules: of_port.map(|(rule, _)| (rule, random(rule))).collect(), reads_frames, not_before: 0 }
+        });
+        let at_ports: Vec<AtPort> = if rules.is_empty() { Vec::new() } else { at_ports.collect() };
+        for (port, at) in ports.iter_mut().zip(&at_ports) {
+            port.has_faults = !at.rules.is_empty();
+        }
+        let (counts, seen) = (vec![0; rules.len()], vec![BTreeMap::new(); rules.len()]);
+        Ok(Self { rules, counts, seen, at_ports, held: BTreeMap::new(), holds: 0 })
+    }
+
+    /// What happens to a frame that has left by this port and now arrives at its peer. `describe` is called if a rule asks.
+    pub(super) fn on_arrival(&mut self, now: Picos, port: u32, describe: impl FnOnce() -> FrameInfo) -> Outcome {
+        let AtPort { rules, reads_frames, not_before } = &mut self.at_ports[port as usize];
+        let frame = if *reads_frames { Some(describe()) } else { None };
+        for (number, random) in rules {
+            let rule = &self.rules[*number];
+            if !rule.is_active(now) {
+                continue;
+            }
+            let mut probability = rule.probability;
+            if let Some(FrameInfo { flow, kinds, is_last, bytes }) = frame {
+                if !rule.frames.meets(kinds) || rule.flow.is_some() && rule.flow != flow {
+                    continue;
+                }
+                if let Some(nth) = rule.nth {
+                    let seen = self.seen[*number].entry(flow).or_default();
+                    *seen += u64::from(nth != Nth::Last || is_last);
+                    let is_chosen = match nth {
+                        Nth::Number(nth) => *seen == nth,
+                        Nth::Last => is_last && *seen == 1,
+                    };
+                    if !is_chosen {
+                        continue;
+                    }
+                }
+                if let Action::Corruption { bit_error_rate: Some(rate) } = rule.action {
+                    probability = of_bits(rate, 8 * u32::from(bytes));
+                }
+            }
+            if probability != u32::MAX && random.draw() >> 32 >= u64::from(probability) {
+                continue;
+            }
+            self.counts[*number] += 1;
+            return match rule.action {
+                Action::Loss | Action::Corruption { .. } => Outcome::Lost,
+                Action::Delay(lag) => {
+                    *not_before = (now + lag.draw(random)).max(*not_before);
+                    Outcome::held(now, *not_before)
+                }
+                Action::Reordering(lag) => Outcome::held(now, now + lag.draw(random)),
+                Action::Duplication => Outcome::Twice,
+            };
+        }
+        Outcome::held(now, *not_before)
+    }
+
+    /// Keeps a frame that arrives at a port at a later time.
+    pub(super) fn hold(&mut self, port: u32, until: Picos, frame: Held) {
+        self.held.insert((port, until, self.holds), frame);
+        self.holds += 1;
+    }
+
+    /// Takes the next frame that was held and arrives at a port now.
+    pub(super) fn take_held(&mut self, now: Picos, port: u32) -> Option<Held> {
+        let key = *self.held.range((port, 0, 0)..=(port, now, u64::MAX)).next()?.0;
+        self.held.remove(&key)
+    }
+
+    /// Packets that are held.
+    pub(super) fn held_packets(&self) -> usize {
+        self.held.values().filter(|held| matches!(held, Held::Packet(_))).count()
+    }
+
+    /// How often each rule has taken effect: those of the scenario, and those of links.
+    pub(super) fn counts(&self) -> Vec<(&'static str, u64)> {
+        self.rules.iter().map(|rule| rule.action.name()).zip(self.counts.iter().copied()).collect()
+    }
+}
+
+/// The probability that one of so many bits is wrong, in units of 2^-32. Products of doubles only, which are the same on every
+/// machine.
+fn of_bits(bit_error_rate: f64, bits: u32) -> u32 {
+    let (mut all_right, mut power, mut left) = (1.0, 1.0 - bit_error_rate, bits);
+    while left > 0 {
+        if left & 1 != 0 {
+            all_right *= power;
+        }
+        power *= power;
+        left >>= 1;
+    }
+    ((1.0 - all_right) * f64::from(u32::MAX)) as u32
+}

@@ -1,0 +1,129 @@
+//! The faults of a scenario.
+
+use super::array;
+use super::table::{TIME, Table, Value, count, probability, text, time};
+use crate::Picos;
+use crate::fabric::{Action, Fault, FrameSet, Lag, Nth, Topology};
+use anyhow::Result;
+use hil_algorithms::settings::typed;
+use toml::de::DeValue;
+
+/// The rules of a scenario with so many flows, in their order.
+pub(super) fn faults(table: &Table<'_>, topology: &Topology, flows: usize) -> Result<Vec<Fault>> {
+    let source = table.source;
+    let rules = table.find("faults").map(|value| array(source, value)).transpose()?.unwrap_or_default();
+    rules.iter().map(|value| fault(&Table::of(source, value)?, topology, flows)).collect()
+}
+
+const KINDS: [&str; 5] = ["loss", "corruption", "delay", "reordering", "duplication"];
+
+fn fault(table: &Table<'_>, topology: &Topology, flows: usize) -> Result<Fault> {
+    let kind = table.choice("kind", &KINDS)?;
+    let action = match kind {
+        "loss" => Action::Loss,
+        "corruption" => Action::Corruption {
+            bit_error_rate: table.get(
+                "bit_error_rate",
+                "the probability that a bit is wrong, from 0 to 1",
+                |value| typed(value).parse().ok().filter(|rate: &f64| (0.0..=1.0).contains(rate)),
+            )?,
+        },
+        "delay" => Action::Delay(lag(table)?),
+        "reordering" => Action::Reordering(lag(table)?),
+        _ => Action::Duplication,
+    };
+    let node = format!("a node from 0 to {}", topology.nodes.len() - 1);
+    let is_node = |value: &Value<'_>| count(value.get_ref(), 0, topology.nodes.len() as u32 - 1);
+    let nodes = |key| {
+        let read = |value: &Value<'_>| {
+            is_node(value).ok_or_else(|| table.source.error(&value.span(), &format!("expected {node}")))
+        };
+        let values = table.find(key).map(|value| array(table.source, value)).transpose()?.unwrap_or_default();
+        values.iter().map(read).collect::<Result<Vec<u32>>>()
+    };
+    let (from, until, every) = times(table)?;
+    let fault = Fault {
+        links: links(table, topology)?,
+        leaving: nodes("leaving")?,
+        entering: nodes("entering")?,
+        from,
+        until,
+        every,
+        frames: frames(table)?,
+        flow: table
+            .get("flow", &format!("a flow from 0 to {}", flows - 1), |value| count(value, 0, flows as u32 - 1))?,
+        nth: table.get("nth", "a number from 1 on, \"first\" or \"last\"", |value| match text(value) {
+            Some("first") => Some(Nth::Number(1)),
+            Some("last") => Some(Nth::Last),
+            Some(_) => None,
+            None => count(value, 1, u64::MAX).map(Nth::Number),
+        })?,
+        probability: chance(table)?,
+        ..Fault::of(action)
+    };
+    table.finish()?;
+    Ok(fault)
+}
+
+/// How much later something happens.
+fn lag(table: &Table<'_>) -> Result<Lag> {
+    let least = table.get("delay", TIME, time)?;
+    let jitter = table.get("jitter", TIME, time)?;
+    if least.is_none() && jitter.is_none() {
+        return Err(table.missing("delay", TIME));
+    }
+    Ok(Lag { least: least.unwrap_or(0), jitter: jitter.unwrap_or(0) })
+}
+
+/// When a rule begins and ends, and its period.
+fn times(table: &Table<'_>) -> Result<(Picos, Picos, Option<Picos>)> {
+    let from = table.get("from", TIME, time)?.unwrap_or(0);
+    let until = table.get("until", "a time after `from`", |value| time(value).filter(|until| *until > from))?;
+    let every = table.get("every", "a time that is not shorter than that from `from` to `until`", |value| {
+        time(value).filter(|every| until.is_some_and(|until| until - from <= *every))
+    })?;
+    Ok((from, until.unwrap_or(Picos::MAX), every))
+}
+
+/// The links between pairs of nodes.
+fn links(table: &Table<'_>, topology: &Topology) -> Result<Vec<u32>> {
+    let source = table.source;
+    let mut links = Vec::new();
+    for value in table.find("links").map(|value| array(source, value)).transpose()?.unwrap_or_default() {
+        let ends = match value.get_ref() {
+            DeValue::Array(ends) => ends.iter().map(|end| count(end.get_ref(), 0, u32::MAX)).collect(),
+            _ => None,
+        };
+        let found = ends.and_then(|ends: Vec<u32>| {
+            let joins = |link: &[u32; 2]| ends[..] == link[..] || ends[..] == [link[1], link[0]];
+            let found: Vec<u32> =
+                (0..).zip(&topology.links).filter(|(_, link)| joins(&link.ends)).map(|(link, _)| link).collect();
+            (!found.is_empty()).then_some(found)
+        });
+        let what = "expected two nodes that a link joins, such as [0, 8]";
+        links.extend(found.ok_or_else(|| source.error(&value.span(), what))?);
+    }
+    Ok(links)
+}
+
+/// The kinds of frames that a rule is for.
+fn frames(table: &Table<'_>) -> Result<FrameSet> {
+    let names: Vec<&str> = FrameSet::NAMED.iter().map(|(name, _)| *name).collect();
+    let what = format!("one or several of {}", names.join(", "));
+    let kind = |value: &DeValue<'_>| {
+        let name = text(value)?;
+        FrameSet::NAMED.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+    };
+    let frames = table.get("packets", &what, |value| match value {
+        DeValue::Array(names) => {
+            names.iter().map(|name| kind(name.get_ref())).reduce(|one, other| Some(one?.with(other?)))?
+        }
+        name => kind(name),
+    })?;
+    Ok(frames.unwrap_or(FrameSet::ALL))
+}
+
+/// The probability of a rule, which is certain if none is given.
+fn chance(table: &Table<'_>) -> Result<u32> {
+    Ok(table.get("probability", "a probability from 0 to 1", probability)?.unwrap_or(u32::MAX))
+}

@@ -1,0 +1,193 @@
+//! Rules of faults: what each does to a flow whose times and packets are computed by hand, and what holds under all of them.
+
+use anyhow::Result;
+use hil_sim::fabric::{Scenario, Totals};
+use hil_sim::input::Input;
+use std::fs;
+
+/// A star of hosts at 100 Gb/s and 1 us, without congestion control, and a flow of a number of packets to host 0 from each other
+/// host. A packet is 1,058 bytes and an acknowledgement 62, with 24 bytes of framing each.
+fn star(hosts: u32, packets: u32, more: &str) -> Input {
+    read(&format!(
+        "duration = \"1s\"\n[topology]\nkind = \"star\"\nhosts = {hosts}\nrate = \"100Gb/s\"\ndelay = \"1us\"\n\
+         [algorithm]\nname = \"pfc\"\n[[workload]]\nkind = \"incast\"\nbytes = {}\n{more}",
+        packets * 1_000
+    ))
+    .unwrap()
+}
+
+fn read(text: &str) -> Result<Input> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scenario.toml");
+    fs::write(&path, text).unwrap();
+    hil_sim::read(&path, None)
+}
+
+fn run(input: &Input) -> Totals {
+    input.scenario().run().unwrap()
+}
+
+/// The time of a flow of one packet over two links, and of its acknowledgement.
+const ONE_PACKET: u64 = 4_000_000 + 2 * (1_058 + 24) * 80 + 2 * (62 + 24) * 80;
+/// The time of a frame of data on the line.
+const FRAME: u64 = (1_058 + 24) * 80;
+
+/// One packet: what happens to it on one of its links, or to its acknowledgement, is added to its time.
+#[test]
+fn a_fault_adds_what_it_names_to_the_time_of_a_packet() {
+    let timeout = 4_194_304_000;
+    for (fault, added) in [
+        ("kind = \"delay\"\ndelay = \"5us\"\nlinks = [[0, 2]]", 2 * 5_000_000),
+        ("kind = \"delay\"\ndelay = \"5us\"\nentering = [0]", 5_000_000),
+        ("kind = \"delay\"\ndelay = \"5us\"\nleaving = [0, 1]", 2 * 5_000_000),
+        ("kind = \"reordering\"\ndelay = \"7us\"\npackets = \"ack\"", 2 * 7_000_000),
+        ("kind = \"loss\"\npackets = \"data\"\nnth = \"first\"", timeout),
+        ("kind = \"loss\"\npackets = \"ack\"\nnth = \"last\"", timeout),
+        ("kind = \"corruption\"\nnth = 1", timeout),
+        (
+            "kind = \"loss\"\npackets = [\"cnp\", \"pfc\", \"nak\", \"handshake\", \"grant\", \"telemetry\", \"message\"]",
+            0,
+        ),
+        ("kind = \"loss\"\nprobability = 0.0", 0),
+        ("kind = \"loss\"\nflow = 0\nfrom = \"1us\"\nuntil = \"1.05us\"", 0),
+        // The last bit of the packet arrives at the switch after 1.08656 us.
+        ("kind = \"loss\"\nflow = 0\nfrom = \"1us\"\nuntil = \"1.1us\"", timeout),
+        ("kind = \"loss\"\nfrom = \"0.9us\"\nuntil = \"1us\"\nevery = \"1us\"", 0),
+        ("kind = \"duplication\"", 0),
+    ] {
+        let totals = run(&star(2, 1, &format!("[[faults]]\n{fault}\n")));
+        let time = totals.completions[0].time;
+        // A packet that is sent again leaves at the timeout, which begins when the first one leaves.
+        assert_eq!(time, ONE_PACKET + added, "{fault}");
+        assert_eq!(totals.lost, u64::from(added == timeout), "{fault}");
+    }
+}
+
+/// Ten packets, of which the fifth is late by a little more than the time of three, or is doubled.
+#[test]
+fn a_late_packet_is_overtaken_if_it_is_reordered_and_not_if_it_is_delayed() {
+    let fault = |fault: &str| {
+        let text =
+            format!("[[faults]]\n{fault}\nleaving = [1]\nnth = 5\n[transport]\nrecovery = \"selective-repeat\"\n");
+        run(&star(2, 10, &text))
+    };
+    let alone = run(&star(2, 10, ""));
+    assert_eq!(alone.completions[0].time, ONE_PACKET + 9 * FRAME);
+    let reordered = fault("kind = \"reordering\"\ndelay = \"260ns\"");
+    // Each packet that overtakes it causes a NAK; it arrives before the packet that the first of them asks for.
+    assert_eq!((reordered.sent_again, reordered.lost), (1, 0));
+    let delayed = fault("kind = \"delay\"\ndelay = \"260ns\"");
+    assert_eq!((delayed.sent_again, delayed.lost), (0, 0));
+    // Those behind it have caught up at the switch, whose port sends them one after the other.
+    assert_eq!(delayed.completions[0].time, alone.completions[0].time + 260_000);
+    let doubled = fault("kind = \"duplication\"");
+    assert_eq!((doubled.injected, doubled.sent_again), (20 + 2, 0));
+}
+
+/// The share of frames that a bit error rate corrupts: 1 - (1 - r)^bits of 1,058 bytes of data, and of 62 of an acknowledgement.
+#[test]
+fn a_bit_error_rate_corrupts_long_frames_more_often() {
+    let share = |packets: &str| {
+        let fault = format!(
+            "[[faults]]\nkind = \"corruption\"\nbit_error_rate = 1e-5\npackets = \"{packets}\"\nlinks = [[1, 2]]\n"
+        );
+        let totals =
+            run(&star(2, 20_000, &(fault + "[transport]\nrecovery = \"selective-repeat\"\ntimeout = \"50us\"\n")));
+        assert_eq!(totals.completions.len(), 1);
+        totals.lost as f64 / (20_000 + totals.lost) as f64
+    };
+    let expected = |bytes: f64| 1.0 - (1.0 - 1e-5f64).powf(8.0 * bytes);
+    let (data, ack) = (share("data"), share("ack"));
+    assert!((data / expected(1_058.0) - 1.0).abs() < 0.1, "{data}");
+    assert!((ack / expected(62.0) - 1.0).abs() < 0.25, "{ack}");
+}
+
+/// Of two rules for the same frames the first decides; the second has those that the first leaves by its probability. A rule that
+/// is added behind them changes nothing that they draw.
+#[test]
+fn the_first_rule_that_takes_effect_decides() {
+    let half = "[[faults]]\nkind = \"loss\"\npackets = \"data\"\nprobability = 0.5\nuntil = \"20us\"\n";
+    let late = "[[faults]]\nkind = \"reordering\"\npackets = \"data\"\ndelay = \"1ns\"\nuntil = \"20us\"\n";
+    let counts = |rules: &[&str]| {
+        let totals = run(&star(2, 1_000, &rules.concat()));
+        assert_eq!(totals.completions.len(), 1);
+        totals.faults.iter().map(|&(_, count)| count).collect::<Vec<_>>()
+    };
+    let [lost, held] = counts(&[half, late])[..] else { panic!() };
+    assert!(lost > 50 && held > 50, "{lost} and {held}");
+    assert_eq!(counts(&[half, late, half]), [lost, held, counts(&[half, late, half])[2]]);
+    let first = counts(&[late, half]);
+    assert!(first[0] > 100 && first[1] == 0, "{first:?}");
+}
+
+/// A rule of each kind, for all frames: every flow is whole, no packet is unaccounted for (which each run checks), and the order in
+/// which events are added makes no difference. PFC frames are lost, late and doubled too; pauses are renewed, so that they end.
+#[test]
+fn flows_are_whole_under_all_faults_at_once_whatever_the_order_of_events() {
+    let faults: String = [
+        ("loss", ""),
+        ("corruption", "bit_error_rate = 1e-6\n"),
+        ("delay", "delay = \"1us\"\njitter = \"2us\"\n"),
+        ("reordering", "jitter = \"2us\"\n"),
+        ("duplication", ""),
+    ]
+    .map(|(kind, more)| format!("[[faults]]\nkind = \"{kind}\"\nprobability = 0.01\n{more}"))
+    .concat();
+    for recovery in ["go-back-n", "selective-repeat"] {
+        let more = format!(
+            "{faults}[transport]\nrecovery = \"{recovery}\"\nhandshake = true\ntimeout = \"200us\"\n\
+             [buffer]\nthreshold = \"20kB\"\npause = \"20us\"\n"
+        );
+        let input = star(5, 300, &more);
+        let totals = run(&input);
+        assert_eq!(totals.completions.len(), 4, "{recovery}");
+        assert!(totals.faults.iter().all(|&(_, count)| count > 5), "{recovery}: {:?}", totals.faults);
+        for shuffle in [1, 2] {
+            let again = Scenario { shuffle: Some(shuffle), ..input.scenario() }.run().unwrap();
+            assert!(again == totals, "{recovery}, order {shuffle}");
+        }
+    }
+}
+
+/// The example: each of its rules takes effect.
+#[test]
+fn the_example_has_a_rule_of_each_kind() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/faults.toml");
+    let totals = run(&hil_sim::read(&path, None).unwrap());
+    assert_eq!(totals.completions.len(), 8);
+    let kinds: Vec<_> = totals.faults.iter().map(|&(kind, _)| kind).collect();
+    assert_eq!(kinds, ["loss", "corruption", "delay", "reordering", "duplication"]);
+    assert!(totals.faults.iter().all(|&(_, count)| count > 0), "{:?}", totals.faults);
+    assert_eq!((totals.faults[0].1, totals.lost), (1, totals.faults[0].1 + totals.faults[1].1));
+}
+
+#[test]
+fn a_wrong_rule_is_shown_with_its_place() {
+    for (fault, shown) in [
+        ("kind = \"lost\"", "`kind`: expected one of loss, corruption"),
+        ("probability = 0.5", "no `kind`"),
+        ("kind = \"loss\"\nprobability = 2.0", "`probability`: expected a probability from 0 to 1, not `2.0`"),
+        ("kind = \"loss\"\ndelay = \"1us\"", "unknown key `delay`"),
+        ("kind = \"delay\"", "no `delay`: expected a time"),
+        ("kind = \"loss\"\nlinks = [[0, 1]]", "expected two nodes that a link joins, such as [0, 8]"),
+        ("kind = \"loss\"\nlinks = [2]", "expected two nodes that a link joins"),
+        ("kind = \"loss\"\nleaving = [3]", "expected a node from 0 to 2"),
+        ("kind = \"loss\"\nflow = 1", "`flow`: expected a flow from 0 to 0, not `1`"),
+        ("kind = \"loss\"\nnth = 0", "`nth`: expected a number from 1 on, \"first\" or \"last\", not `0`"),
+        (
+            "kind = \"loss\"\npackets = [\"data\", \"acks\"]",
+            "`packets`: expected one or several of data, ack, nak, cnp",
+        ),
+        ("kind = \"loss\"\npackets = []", "`packets`: expected one or several of"),
+        ("kind = \"loss\"\nfrom = \"2us\"\nuntil = \"1us\"", "`until`: expected a time after `from`, not `\"1us\"`"),
+        ("kind = \"loss\"\nuntil = \"2us\"\nevery = \"1us\"", "`every`: expected a time that is not shorter"),
+        ("kind = \"corruption\"\nbit_error_rate = 2", "`bit_error_rate`: expected the probability that a bit is wrong"),
+    ] {
+        let text = format!(
+            "[topology]\nkind = \"star\"\nhosts = 2\nrate = \"100Gb/s\"\ndelay = \"1us\"\n[algorithm]\nname = \"pfc\"\n\
+             [[workload]]\nkind = \"incast\"\nbytes = 1\n[[faults]]\n{fault}\n"
+        );
+        let error = read(&text).err().unwrap_or_else(|| panic!("{fault} is not refused")).to_string();
+        assert!(error.contains(shown) && error.contains("scenario.toml:1"), "{fault}: {error}");
+    }
+}
