@@ -62,7 +62,7 @@ fn run(Case { name, algorithm: algorithm_name, topology, flows }: Case) -> Resul
             FlowSpec { source, destination, bytes, start: 0, class: DATA_CLASS, tuple }
         })
         .collect();
-    let stages = |_, _| -> Result<Stages> {
+    let stages = |_| -> Result<Stages> {
         let red = ("red", vec![400_000, 1_600_000, 200_000, 0]);
         Ok(if algorithm_name == "hpcc" { vec![red, ("int", vec![1, 4])] } else { vec![red] })
     };

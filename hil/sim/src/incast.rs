@@ -106,7 +106,7 @@ impl Incast {
         let frame_bytes = PacketFormat::of(algorithm.signals(), self.payload).frame_bytes()?;
         let flows = self.flows();
         let scenario = Scenario {
-            stages: Box::new(|node, _| Ok(switches[(node - receiver - 1) as usize].clone())),
+            stages: Box::new(|port| Ok(switches[(port.node - receiver - 1) as usize].clone())),
             payload: self.payload,
             transport: Transport {
                 message: Some(message),

@@ -1,17 +1,19 @@
 //! What a file describes that `hil sim` simulates: a configuration of HPCC's ns-3, or a scenario in TOML.
 
 use crate::Picos;
-use crate::fabric::{Buffer, Effects, Fault, FlowSpec, Kind, Link, QueueMonitor, Scenario, Topology, Transport};
+use crate::fabric::{
+    Buffer, Effects, Fault, FlowSpec, Kind, Link, QueueMonitor, Scenario, SwitchPort, Topology, Transport,
+};
 use crate::marking::Stages;
 use anyhow::{Context, Result};
 use cc_core::{IntLayout, Nanos};
 use hil_algorithms::Algorithm;
 use hil_algorithms::settings::ResolvedSettings;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 
-/// The stages of a port by the speed of its link, in bits per second.
-pub(crate) type StagesBySpeed = Box<dyn Fn(u64) -> Result<Stages>>;
+/// The stages of a port.
+pub(crate) type StagesOfPort = Box<dyn Fn(SwitchPort) -> Result<Stages>>;
 
 /// A simulation as files describe it, with everything that they name.
 pub struct Input {
@@ -30,9 +32,11 @@ pub struct Input {
     pub algorithm: Box<dyn Algorithm>,
     /// Its settings.
     pub settings: ResolvedSettings,
-    pub(crate) stages: StagesBySpeed,
+    pub(crate) stages: StagesOfPort,
     /// The packet buffer of each switch.
     pub buffer: Option<Buffer>,
+    /// Those of some switches in place of `buffer`, by their node numbers.
+    pub buffers: BTreeMap<u32, Buffer>,
     /// When the lengths of queues are looked at.
     pub queue_monitor: Option<QueueMonitor>,
     /// How hosts send and acknowledge.
@@ -40,8 +44,10 @@ pub struct Input {
     pub(crate) int_layout: IntLayout,
     /// Bytes of payload of a data packet.
     pub payload: u32,
-    /// The round-trip time that all NICs are configured with.
+    /// The round-trip time that NICs and the stages of switches are configured with.
     pub base_rtt: Nanos,
+    /// Those of the NICs of some hosts in place of `base_rtt`, by their node numbers.
+    pub base_rtts: BTreeMap<u32, Nanos>,
     /// When it ends, even if flows are left.
     pub end: Picos,
     /// Chooses marks, first sequence numbers, and what workloads draw.
@@ -62,8 +68,10 @@ impl Input {
     /// What to simulate.
     pub fn scenario(&self) -> Scenario<'_> {
         Scenario {
-            stages: Box::new(|_, speed| (self.stages)(speed)),
+            stages: Box::new(|port| (self.stages)(port)),
             buffer: self.buffer.clone(),
+            buffers: self.buffers.clone(),
+            base_rtts: self.base_rtts.clone(),
             queue_monitor: self.queue_monitor,
             transport: self.transport,
             int_layout: self.int_layout,
@@ -92,13 +100,36 @@ impl Input {
         rtt + (on_line * 8_000_000_000 / u128::from(bits_per_second)) as u64
     }
 
-    /// The stages of switch ports for each speed of their links, in bits per second, in ascending order.
+    /// The stages of switch ports, each list with the ports that have it: for each speed of links, in ascending order, and where
+    /// the ports of one speed differ, for each kind of switch and of its neighbour.
     ///
     /// # Errors
-    /// A speed has no stages.
-    pub fn stages(&self) -> Result<Vec<(u64, Stages)>> {
-        speeds(&self.topology, Kind::Switch).into_iter().map(|speed| Ok((speed, (self.stages)(speed)?))).collect()
+    /// A port has no stages.
+    pub fn stages(&self) -> Result<Vec<(Ports, Stages)>> {
+        let mut of_ports = BTreeMap::<u64, BTreeMap<(Kind, Kind), Stages>>::new();
+        for (_, port) in self.topology.switch_ports() {
+            let SwitchPort { at, to, bits_per_second, .. } = port;
+            of_ports.entry(bits_per_second).or_default().entry((at, to)).or_insert((self.stages)(port)?);
+        }
+        let shown = of_ports.into_iter().flat_map(|(bits_per_second, of_kinds)| {
+            let first = of_kinds.values().next().cloned().unwrap_or_default();
+            if of_kinds.values().all(|stages| *stages == first) {
+                return vec![(Ports { bits_per_second, ends: None }, first)];
+            }
+            let of_kind = |(ends, stages)| (Ports { bits_per_second, ends: Some(ends) }, stages);
+            of_kinds.into_iter().map(of_kind).collect()
+        });
+        Ok(shown.collect())
     }
+}
+
+/// Switch ports that have the same stages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ports {
+    /// The speed of their links.
+    pub bits_per_second: u64,
+    /// What the switches and their neighbours are, if not all ports of this speed have these stages.
+    pub ends: Option<(Kind, Kind)>,
 }
 
 /// The speeds of the links at nodes of a kind, in bits per second.

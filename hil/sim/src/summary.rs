@@ -1,7 +1,7 @@
 //! What a run came to, for its reader and for scripts.
 
 use crate::fabric::{Completion, Totals};
-use crate::input::Input;
+use crate::input::{Input, Ports};
 use crate::marking::Stages;
 use anyhow::Result;
 use hil_algorithms::settings::{ResolvedSettings, SettingValue};
@@ -76,7 +76,7 @@ pub struct Effective {
     pub rp: Machine,
     /// The notification point.
     pub np: Machine,
-    /// The stages of switch ports by the speed of their links.
+    /// The stages of switch ports.
     pub stages: Vec<PortStages>,
 }
 
@@ -91,11 +91,17 @@ pub struct Machine {
     pub settings: BTreeMap<&'static str, SettingValue>,
 }
 
-/// The stages of the ports that lead to links of one speed.
+/// The stages of some switch ports.
 #[derive(Clone, Debug, Serialize)]
 pub struct PortStages {
-    /// The speed.
+    /// The speed of their links.
     pub bits_per_second: u64,
+    /// What the switches are; absent if all ports to links of this speed have these stages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<&'static str>,
+    /// What their neighbours are; absent if `at` is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<&'static str>,
     /// The stages.
     pub stages: Vec<Machine>,
 }
@@ -103,12 +109,13 @@ pub struct PortStages {
 impl Effective {
     fn of(input: &Input) -> Result<Self> {
         let hosts = input.topology.hosts().count() as u64;
-        let stages = |(bits_per_second, stages): (u64, Stages)| {
+        let stages = |(Ports { bits_per_second, ends }, stages): (Ports, Stages)| {
             let stages = stages.into_iter().map(|(name, words)| {
                 let settings = stage(name, None)?.1.with_words(&words).shown();
                 Ok(Machine { name, preset: None, settings })
             });
-            Ok(PortStages { bits_per_second, stages: stages.collect::<Result<_>>()? })
+            let (at, to) = ends.map(|(at, to)| (at.name(), to.name())).unzip();
+            Ok(PortStages { bits_per_second, at, to, stages: stages.collect::<Result<_>>()? })
         };
         let ResolvedSettings { rp_preset, np_preset, rp, np, .. } = &input.settings;
         Ok(Self {
@@ -145,10 +152,11 @@ impl fmt::Display for Effective {
         )?;
         writeln!(f, "sender      {}", self.rp)?;
         writeln!(f, "receiver    {}", self.np)?;
-        for PortStages { bits_per_second, stages } in &self.stages {
+        for PortStages { bits_per_second, at, to, stages } in &self.stages {
             let stages: Vec<String> = stages.iter().map(Machine::to_string).collect();
             let stages = if stages.is_empty() { "no stages".to_owned() } else { stages.join("; ") };
-            writeln!(f, "switches    at {} Gb/s: {stages}", *bits_per_second as f64 / 1e9)?;
+            let ends = at.zip(*to).map(|(at, to)| format!(" from {at} to {to}")).unwrap_or_default();
+            writeln!(f, "switches    at {} Gb/s{ends}: {stages}", *bits_per_second as f64 / 1e9)?;
         }
         Ok(())
     }

@@ -19,16 +19,18 @@ impl LinkSpec {
 }
 
 impl Topology {
-    /// Hosts and switches, hosts first, without links.
-    fn of(hosts: u32, switches: u32) -> Self {
-        let mut nodes = vec![Kind::Host; hosts as usize];
-        nodes.resize(hosts as usize + switches as usize, Kind::Switch);
-        Self { nodes, links: Vec::new() }
+    /// Hosts, and so many switches of these kinds, without links.
+    fn of<const N: usize>(hosts: u32, switches: [(Kind, u32); N]) -> Self {
+        let tiers = [(Kind::Host, hosts)].into_iter().chain(switches);
+        Self { nodes: tiers.flat_map(|(kind, count)| vec![kind; count as usize]).collect(), links: Vec::new() }
     }
 
     /// Hosts that are all linked to one switch.
     pub fn star(hosts: u32, link: LinkSpec) -> Self {
-        Self { links: (0..hosts).map(|host| link.between(host, hosts)).collect(), ..Self::of(hosts, 1) }
+        Self {
+            links: (0..hosts).map(|host| link.between(host, hosts)).collect(),
+            ..Self::of(hosts, [(Kind::Switch, 1)])
+        }
     }
 
     /// Two switches that a trunk joins, with `left` hosts at the first and `right` hosts at the second.
@@ -36,7 +38,7 @@ impl Topology {
         let hosts = left + right;
         let at = |host| if host < left { hosts } else { hosts + 1 };
         let links = (0..hosts).map(|host| link.between(host, at(host)));
-        Self { links: links.chain([trunk.between(hosts, hosts + 1)]).collect(), ..Self::of(hosts, 2) }
+        Self { links: links.chain([trunk.between(hosts, hosts + 1)]).collect(), ..Self::of(hosts, [(Kind::Switch, 2)]) }
     }
 
     /// Switches in a row, each joined with the next by a trunk, with `hosts` hosts each: the first hosts are at the first switch.
@@ -44,7 +46,7 @@ impl Topology {
         let all = switches * hosts;
         let links = (0..all).map(|host| link.between(host, all + host / hosts));
         let trunks = (1..switches).map(|next| trunk.between(all + next - 1, all + next));
-        Self { links: links.chain(trunks).collect(), ..Self::of(all, switches) }
+        Self { links: links.chain(trunks).collect(), ..Self::of(all, [(Kind::Switch, switches)]) }
     }
 
     /// Leaf switches with `hosts` hosts each, and a trunk from each leaf to each spine.
@@ -53,7 +55,7 @@ impl Topology {
         let links = (0..all).map(|host| link.between(host, all + host / hosts));
         let pairs = (0..leaves).flat_map(|leaf| (0..spines).map(move |spine| (leaf, spine)));
         let trunks = pairs.map(|(leaf, spine)| trunk.between(all + leaf, all + leaves + spine));
-        Self { links: links.chain(trunks).collect(), ..Self::of(all, leaves + spines) }
+        Self { links: links.chain(trunks).collect(), ..Self::of(all, [(Kind::Leaf, leaves), (Kind::Spine, spines)]) }
     }
 
     /// A fat-tree of switches with `ports` ports each, an even number: k^3 / 4 hosts, in k pods of k / 2 edge and k / 2
@@ -92,7 +94,11 @@ impl Pods {
         let leaf = |pod: u32, number: u32| all + pod * per_pod + number;
         let aggregation = |pod: u32, number: u32| leaf(pod, leaves + number);
         let core = |number: u32| all + pods * per_pod + number;
-        let mut topology = Topology::of(all, pods * per_pod + cores);
+        let mut topology = Topology::of(all, []);
+        for _ in 0..pods {
+            topology.nodes.extend(Topology::of(0, [(Kind::Leaf, leaves), (Kind::Spine, aggregations)]).nodes);
+        }
+        topology.nodes.resize(topology.nodes.len() + cores as usize, Kind::Core);
         for pod in 0..pods {
             for (number, host) in (0..leaves).flat_map(|number| (0..hosts).map(move |host| (number, host))) {
                 topology.links.push(link.between((pod * leaves + number) * hosts + host, leaf(pod, number)));
@@ -104,6 +110,72 @@ impl Pods {
                 topology.links.push(to_core.between(aggregation(pod, upper), core(upper * core_links + number)));
             }
         }
+        topology
+    }
+}
+
+/// Two datacentres, each with a DCI switch, which long links join. The DCI switch has a trunk to each switch of the uppermost tier of
+/// its datacentre. Hosts of the first datacentre come first; behind all hosts, the switches of each: leaves and spines pod by pod,
+/// cores, the DCI switch, and its relays.
+#[derive(Clone, Debug)]
+pub(crate) struct TwoDatacentres {
+    /// The tiers of each datacentre. Without aggregation switches there is one pod, and the leaves are the uppermost tier.
+    pub(crate) pods: Pods,
+    /// The links of a leaf's hosts in each datacentre: as many as [`Pods::hosts`] says at most.
+    pub(crate) hosts: [Vec<LinkSpec>; 2],
+    /// Every link between switches of one datacentre.
+    pub(crate) trunk: LinkSpec,
+    /// The links between the DCI switches.
+    pub(crate) long_links: Vec<LinkSpec>,
+    /// Each end of a long link has a relay, which has a link of the same speed and a trunk's delay to the DCI switch.
+    pub(crate) relays: bool,
+}
+
+impl TwoDatacentres {
+    pub(crate) fn topology(&self) -> Topology {
+        let inside = self.hosts.each_ref().map(|links| {
+            let trunk = self.trunk;
+            let hosts = links.len() as u32;
+            let mut inside = Pods { hosts, ..self.pods }.topology([trunk; 3]);
+            let hosts = inside.hosts().count();
+            for link in inside.links.iter_mut().filter(|link| (link.ends[0] as usize) < hosts) {
+                let own = links[link.ends[0] as usize % links.len()];
+                (link.bits_per_second, link.delay) = (own.bits_per_second, own.delay);
+            }
+            inside
+        });
+        let all = inside.each_ref().map(|inside| inside.hosts().count() as u32);
+        let mut topology = Topology::of(all[0] + all[1], []);
+        let mut long_ends = Vec::new();
+        for (number, inside) in inside.into_iter().enumerate() {
+            let hosts = all[number];
+            let (first_host, first_switch) = (number as u32 * all[0], topology.nodes.len() as u32);
+            let place = |node: u32| if node < hosts { first_host + node } else { first_switch + node - hosts };
+            let links = inside.links.iter().map(|link| Link { ends: link.ends.map(place), ..*link });
+            topology.links.extend(links);
+            topology.nodes.extend(&inside.nodes[hosts as usize..]);
+            let uppermost = inside.nodes.iter().max().copied();
+            let interconnect = topology.nodes.len() as u32;
+            let below = (0u32..).zip(&inside.nodes).filter(|&(_, &kind)| Some(kind) == uppermost);
+            topology.links.extend(below.map(|(node, _)| self.trunk.between(place(node), interconnect)));
+            topology.nodes.push(Kind::Interconnect);
+            long_ends.push(
+                self.long_links
+                    .iter()
+                    .map(|link| {
+                        if !self.relays {
+                            return interconnect;
+                        }
+                        let relay = topology.nodes.len() as u32;
+                        topology.nodes.push(Kind::Relay);
+                        topology.links.push(LinkSpec { delay: self.trunk.delay, ..*link }.between(interconnect, relay));
+                        relay
+                    })
+                    .collect::<Vec<u32>>(),
+            );
+        }
+        let ends = long_ends[0].iter().zip(&long_ends[1]);
+        topology.links.extend(self.long_links.iter().zip(ends).map(|(link, (&one, &other))| link.between(one, other)));
         topology
     }
 }
@@ -170,6 +242,33 @@ mod tests {
         assert_eq!(hops(&network), [vec![2; 7], vec![4; 56]].concat());
         assert_eq!(degrees(&network)[64..], [vec![12; 8], vec![8; 4]].concat());
         assert_eq!(network.links.iter().filter(|link| link.bits_per_second == 400).count(), 32);
+    }
+
+    /// LSCC's network (section IV-B) with two long links: fat-trees of k = 4 with 16 hosts, whose four cores have a trunk to the DCI
+    /// switch. Hosts of two datacentres are nine links apart, or eleven by relays.
+    #[test]
+    fn two_datacentres_are_joined_by_their_interconnect_switches() {
+        const LONG: LinkSpec = LinkSpec { bits_per_second: 200, delay: 1_000 };
+        let pods = Pods { pods: 4, leaves: 2, hosts: 2, aggregations: 2, cores: 4, core_links: 2 };
+        let hosts = [vec![LINK, LinkSpec { bits_per_second: 25, ..LINK }], vec![LINK; 2]];
+        for (relays, switches, links, far) in [(false, 42, 106, 9), (true, 46, 110, 11)] {
+            let network =
+                TwoDatacentres { pods, hosts: hosts.clone(), trunk: TRUNK, long_links: vec![LONG; 2], relays }
+                    .topology();
+            assert_eq!(counts(&network), (32, switches, links));
+            assert_eq!(hops(&network), [vec![2; 1], vec![4; 2], vec![6; 12], vec![far; 16]].concat());
+            let rates: Vec<u64> = network.links.iter().map(|link| link.bits_per_second).collect();
+            assert_eq!(rates.iter().filter(|&&rate| rate == 25).count(), 8);
+            assert_eq!(rates[links - 2..], [200; 2]);
+            let kinds = |kind| network.nodes.iter().filter(|&&node| node == kind).count();
+            let counts = [Kind::Leaf, Kind::Spine, Kind::Core, Kind::Interconnect, Kind::Relay].map(kinds);
+            assert_eq!(counts, [16, 16, 8, 2, if relays { 4 } else { 0 }]);
+        }
+        // Without spines and cores, leaves are linked to the DCI switch.
+        let pods = Pods { pods: 1, leaves: 2, aggregations: 0, cores: 0, core_links: 0, ..pods };
+        let hosts = [vec![LINK; 2], vec![LINK]];
+        let network = TwoDatacentres { pods, hosts, trunk: TRUNK, long_links: vec![LONG], relays: false }.topology();
+        assert_eq!((counts(&network), hops(&network)), ((6, 6, 6 + 4 + 1), vec![2, 4, 4, 5, 5]));
     }
 
     /// Hosts of a fat-tree are 2, 4 or 6 links apart: k/2 - 1 at the same edge switch, k/2 (k/2 - 1) more in the same pod.

@@ -51,7 +51,7 @@ fn run_with(
     let algorithm = algorithm("pfc")?;
     let [(_, rp), (_, np)] = algorithm.presets(None)?;
     let scenario = Scenario {
-        stages: Box::new(move |_, _| Ok(stages.clone())),
+        stages: Box::new(move |_| Ok(stages.clone())),
         buffer: Some(buffer),
         int_layout: IntLayout::Compact,
         end: 1_000_000_000_000,

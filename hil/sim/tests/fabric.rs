@@ -43,7 +43,7 @@ fn cnps_of_switches_arrive_over_paths_of_equal_length() {
         ]
     };
     let scenario = Scenario {
-        stages: Box::new(move |_, _| Ok(stages())),
+        stages: Box::new(move |_| Ok(stages())),
         end: 1_000_000_000_000,
         ..Scenario::new(&topology, &flows, &*algorithm, [&rp, &np], Nanos::new(10_000))
     };
@@ -110,7 +110,7 @@ fn flows_over_links_that_lose_frames_are_whole() {
             let mut sum = 0;
             for seed in 0..5 {
                 let scenario = Scenario {
-                    stages: Box::new(|_, _| Ok(vec![(IntPush::NAME, words(&IntPush::PRESETS[0].values))])),
+                    stages: Box::new(|_| Ok(vec![(IntPush::NAME, words(&IntPush::PRESETS[0].values))])),
                     transport: Transport {
                         recovery,
                         ack_interval,

@@ -50,7 +50,7 @@ fn run_until(
     });
     let limits = Limits { threshold: Threshold::Static(60_000), ..Limits::default() };
     let scenario = Scenario {
-        stages: Box::new(|node, _| Ok(if name == "pfc" { Vec::new() } else { switches[node as usize - 3].clone() })),
+        stages: Box::new(|port| Ok(if name == "pfc" { Vec::new() } else { switches[port.node as usize - 3].clone() })),
         buffer: buffered.then(|| Buffer { limits, ..Buffer::default() }),
         end: 1_000_000_000_000,
         shuffle,

@@ -87,7 +87,7 @@ fn a_leaf_spine_runs_the_web_search_distribution() {
     assert_ne!(sizes(&input), sizes(&other));
     let stages = input.stages().unwrap();
     assert_eq!(
-        stages.iter().map(|(speed, stages)| (*speed, stages[0].1[0])).collect::<Vec<_>>(),
+        stages.iter().map(|(ports, stages)| (ports.bits_per_second, stages[0].1[0])).collect::<Vec<_>>(),
         [(100_000_000_000, 100_000), (400_000_000_000, 400_000)]
     );
 }
@@ -189,10 +189,30 @@ fn what_is_wrong_is_shown_with_its_line_and_a_mark() {
         ("\"red\"", "\"blue\"", "unknown stage blue: expected one of red", "13:8"),
         ("kmin = \"5kB\"", "kmim = \"5kB\"", "unknown parameter kmim: did you mean kmin?", "14:1"),
         ("kmin = \"5kB\"", "kmin = \"5us\"", "kmin must be a whole number", "14:8"),
+        ("kmin = \"5kB\"", "at = \"lef\"", "`at`: expected one of switch, leaf, spine, core, dci, relay, not", "14:6"),
+        ("kmin = \"5kB\"", "to = \"leaf\"", "no port of the topology fits", "12:1"),
+        (
+            "[[workload]]",
+            "[[stages]]\nname = \"red\"\nat = \"switch\"\n[[stages]]\nname = \"red\"\nto = \"host\"\n[[workload]]",
+            "two stages red fit links of 100 Gb/s from switch to host with as many",
+            "12:1",
+        ),
+        ("[algorithm]", "[[buffers]]\npool = 9\n[algorithm]", "no `at`: expected a kind of switch", "8:1"),
+        (
+            "[algorithm]",
+            "[[buffers]]\nat = \"switch\"\nto = \"host\"\npool = 9\n[algorithm]",
+            "unknown key `pool`: expected one of at, to, reserve",
+            "11:1",
+        ),
         ("kmin = \"5kB\"", "link_rate = \"40Gb/s\"", "stage red has no settings for links of 100 Gb/s", "12:1"),
         ("[[workload]]", "[[stages]]\nname = \"red\"\n[[workload]]", "stage red is given twice", "16:1"),
         ("\"pairs\"", "\"pair\"", "`kind`: expected one of next, permutation, pairs", "17:8"),
-        ("kmin = \"5kB\"", "kmin = \"2MB\"\nkmax = \"1MB\"", "stages at 100 Gb/s: kmin: must be at most kmax", "12:1"),
+        (
+            "kmin = \"5kB\"",
+            "kmin = \"2MB\"\nkmax = \"1MB\"",
+            "stages at 100 Gb/s from switch to host: kmin: must",
+            "12:1",
+        ),
         ("rpg_ai_rate = 5", "rpg_min_rate = 200000", "at 100 Gb/s: ", "8:1"),
         ("[2, 1]]", "[2, 4]]", "expected [a host from 0 to 3, another host]", "18:18"),
         ("[2, 1]]", "[2, 2]]", "expected [a host from 0 to 3, another host]", "18:18"),

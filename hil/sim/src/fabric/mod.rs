@@ -28,7 +28,7 @@ pub use port::serialisation;
 pub use queue_monitor::{QueueLengths, QueueMonitor};
 pub use routes::FlowTuple;
 pub use series::{Quantity, Sample, Subject};
-pub use topology::{Kind, Link, Topology};
+pub use topology::{Kind, Link, SwitchPort, Topology};
 pub use transport::{Recovery, Transport};
 
 use crate::marking::{Pauses, Stages};
@@ -52,6 +52,7 @@ use port::{CLASSES, FRAMING, Port};
 use queue_monitor::Watch;
 use routes::Routes;
 use series::Sampler;
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use switch::{Notice, Switch};
 
@@ -82,10 +83,12 @@ pub struct Scenario<'a> {
     pub algorithm: &'a dyn Algorithm,
     /// The settings of its two machines.
     pub settings: [&'a SettingsTable; 2],
-    /// The stages of each port of a switch, by the switch's node number and the speed of the port's link in bits per second.
-    pub stages: Box<dyn Fn(u32, u64) -> Result<Stages> + 'a>,
+    /// The stages of each port of a switch. Ports with other stages, and not only other settings, share no state.
+    pub stages: Box<dyn Fn(SwitchPort) -> Result<Stages> + 'a>,
     /// The packet buffer of each switch; without one there is no limit and no PFC but that of stages.
     pub buffer: Option<Buffer>,
+    /// The buffers of some switches in place of `buffer`, by their node numbers.
+    pub buffers: BTreeMap<u32, Buffer>,
     /// When the lengths of the switches' queues are sampled, if they are.
     pub queue_monitor: Option<QueueMonitor>,
     /// The layout of the telemetry that switches write, which must be that of their stage.
@@ -100,8 +103,10 @@ pub struct Scenario<'a> {
     pub records: Option<usize>,
     /// A host that pauses its port periodically, by its node number.
     pub pauses: Option<(u32, Pauses)>,
-    /// The round-trip time that all NICs are configured with.
+    /// The round-trip time that NICs and the stages of switches are configured with.
     pub base_rtt: Nanos,
+    /// Those of the NICs of some hosts in place of `base_rtt`, by their node numbers.
+    pub base_rtts: BTreeMap<u32, Nanos>,
     /// When it ends, even if flows are left.
     pub end: Picos,
     /// Chooses marks and first sequence numbers.
@@ -129,8 +134,9 @@ impl<'a> Scenario<'a> {
             flows,
             algorithm,
             settings,
-            stages: Box::new(|_, _| Ok(Vec::new())),
+            stages: Box::new(|_| Ok(Vec::new())),
             buffer: None,
+            buffers: BTreeMap::new(),
             queue_monitor: None,
             int_layout: IntLayout::Wide,
             payload: 1_000,
@@ -138,6 +144,7 @@ impl<'a> Scenario<'a> {
             records: None,
             pauses: None,
             base_rtt,
+            base_rtts: BTreeMap::new(),
             end: 1_000_000_000_000_000,
             seed: 1,
             shuffle: None,
@@ -507,11 +514,11 @@ impl<'a> Network<'a> {
             *sent.get_mut(spec.source as usize).context("a flow from a node that does not exist")? += 1;
             *received.get_mut(spec.destination as usize).context("a flow to a node that does not exist")? += 1;
         }
-        if let Some(buffer) = &scenario.buffer {
+        for buffer in scenario.buffer.iter().chain(scenario.buffers.values()) {
             buffer.check(scenario.topology)?;
         }
         let classes = classes(scenario.flows);
-        let mut speeds: Vec<u64> = Vec::new();
+        let mut links: Vec<cc_core::Link> = Vec::new();
         for (node, kind) in scenario.topology.nodes.iter().enumerate() {
             let ports = first_ports[node]..first_ports[node + 1];
             match kind {
@@ -519,18 +526,18 @@ impl<'a> Network<'a> {
                     ensure!(ports.len() == 1, "host {node} has {} links: expected one", ports.len());
                     let port = &self.ports[ports.start as usize];
                     let speed = port.bits_per_second();
-                    let group = match speeds.iter().position(|&other| other == speed) {
+                    let link = cc_core::Link {
+                        line_rate: Rate::from_bits_per_second(speed),
+                        mtu: Bytes::new(line_bytes.into()),
+                        base_rtt: scenario.base_rtts.get(&(node as u32)).copied().unwrap_or(scenario.base_rtt),
+                    };
+                    let group = match links.iter().position(|&other| other == link) {
                         Some(group) => group,
                         None => {
-                            let link = cc_core::Link {
-                                line_rate: Rate::from_bits_per_second(speed),
-                                mtu: Bytes::new(line_bytes.into()),
-                                base_rtt: scenario.base_rtt,
-                            };
                             let group = scenario.algorithm.nics(link, scenario.settings);
                             self.groups.push(group.map_err(|error| anyhow!("hosts at {speed} bit/s: {error}"))?);
-                            speeds.push(speed);
-                            speeds.len() - 1
+                            links.push(link);
+                            links.len() - 1
                         }
                     };
                     let flows: usize = sent[node];
@@ -540,16 +547,27 @@ impl<'a> Network<'a> {
                     self.places.push(Place::Host(self.hosts.len() as u32));
                     self.hosts.push(Host::new(node as u32, ports.start, group, nic));
                 }
-                Kind::Switch => {
+                _ => {
+                    ensure!(
+                        *kind != Kind::Relay || ports.len() == 2,
+                        "relay {node} has {} links: expected two",
+                        ports.len()
+                    );
                     self.places.push(Place::Switch(self.switches.len() as u32));
                     let own = &self.ports[ports.start as usize..ports.end as usize];
-                    let buffer = scenario.buffer.as_ref();
+                    let buffer = scenario.buffers.get(&(node as u32)).or(scenario.buffer.as_ref());
                     let buffer = buffer.map(|buffer| SharedBuffer::new(buffer, own, line_bytes, &self.effects));
                     let buffer = buffer.transpose().with_context(|| format!("the buffer of switch {node}"))?;
                     let seed = scenario.seed ^ (node as u64) << 32;
-                    let place = (node as u32, ports.start);
+                    let stages = own.iter().map(|port| {
+                        let neighbour = self.ports[port.peer as usize].node;
+                        let port = scenario.topology.port(node as u32, neighbour, port.bits_per_second());
+                        (scenario.stages)(port)
+                    });
+                    let stages = stages.collect::<Result<_>>()?;
+                    let place = (node as u32, ports.start, *kind == Kind::Relay);
                     let packets = (line_bytes, scenario.base_rtt);
-                    self.switches.push(Switch::new(place, (own, buffer), packets, classes, &scenario.stages, seed)?);
+                    self.switches.push(Switch::new(place, (own, buffer), packets, classes, stages, seed)?);
                 }
             }
         }

@@ -63,7 +63,7 @@ impl Routes {
             .iter()
             .map(|kind| match kind {
                 Kind::Host => NO_SWITCH,
-                Kind::Switch => {
+                _ => {
                     switches += 1;
                     switches - 1
                 }
@@ -80,7 +80,7 @@ impl Routes {
             descending,
         };
         let (mut frontier, mut next) = (Vec::new(), Vec::new());
-        for (node, _) in (0u32..).zip(&topology.nodes).filter(|&(_, &kind)| kind == Kind::Switch) {
+        for (node, _) in (0u32..).zip(&topology.nodes).filter(|&(_, &kind)| kind != Kind::Host) {
             let row = routes.numbers[node as usize] as usize * count;
             let mut distances = std::mem::take(&mut routes.distances);
             distances[row + routes.numbers[node as usize] as usize] = 0;

@@ -23,19 +23,29 @@ use programs::switch_ring::{self, Room};
 pub(super) struct Switch {
     node: u32,
     first_port: u32,
-    congestion: cc_cp::Switch<StageList, Heap>,
+    /// Its stages: one chain for all ports that have the same ones.
+    chains: Vec<Chain>,
+    /// The chain of each port.
+    chain_of: Vec<u16>,
+    /// It has two ports, and each PFC frame of one is an event of the other: see [`Kind::Relay`](super::Kind::Relay).
+    is_relay: bool,
     /// The packet buffer; without one there is no limit.
     buffer: Option<SharedBuffer>,
-    /// The kinds of events that its stages take.
-    takes: Kinds,
-    /// Whether a stage reads the headers of packets.
-    reads_headers: bool,
     /// Frames that stages have sent and that are not on their way yet.
     sent: Vec<Sent>,
     /// When the stages are to be called next, if that is scheduled.
     wake_at: Picos,
     /// When a packet last arrived.
     active_at: Picos,
+}
+
+/// The stages of some ports of a switch.
+struct Chain {
+    congestion: cc_cp::Switch<StageList, Heap>,
+    /// The kinds of events that its stages take.
+    takes: Kinds,
+    /// Whether a stage reads the headers of packets.
+    reads_headers: bool,
 }
 
 /// A frame that a stage sends.
@@ -116,45 +126,77 @@ impl SendPfc for Output<'_> {
     }
 }
 
+impl Chain {
+    /// Stages without queues, with the settings of the first port that has them.
+    fn new(stages: &Stages, ports: usize) -> Result<Self> {
+        let mut congestion = cc_cp::Switch::<StageList, Heap>::new(instant(0));
+        congestion.make_room(ports * Queue::CLASSES);
+        for (name, settings) in stages {
+            congestion.stages_mut().add(name, settings)?;
+        }
+        let (takes, reads_headers) = (congestion.stages().takes(), congestion.stages().reads_headers());
+        Ok(Self { congestion, takes, reads_headers })
+    }
+}
+
 impl Switch {
-    /// The switch at a node, with these ports, the first of which is `first_port` among all, this buffer, and these stages at the
-    /// queues of these classes.
+    /// The switch at a node, with these ports, the first of which is `first_port` among all, this buffer, and these stages of each
+    /// port at its queues of these classes.
     pub(super) fn new(
-        (node, first_port): (u32, u32),
+        (node, first_port, is_relay): (u32, u32, bool),
         (ports, buffer): (&[Port], Option<SharedBuffer>),
         (line_bytes, base_rtt): (u16, Nanos),
         classes: u8,
-        stages: &dyn Fn(u32, u64) -> Result<Stages>,
+        stages: Vec<Stages>,
         seed: u64,
     ) -> Result<Self> {
-        let mut congestion = cc_cp::Switch::<StageList, Heap>::new(instant(0));
-        congestion.make_room(ports.len() * Queue::CLASSES);
-        for (number, port) in ports.iter().enumerate() {
-            let speed = port.bits_per_second();
-            for (name, settings) in stages(node, speed)? {
-                if number == 0 {
-                    congestion.stages_mut().add(name, &settings)?;
-                } else {
-                    congestion.stages_mut().set(name, &settings)?;
-                }
+        let (mut chains, mut chain_of) = (Vec::<Chain>::new(), Vec::new());
+        let mut names: Vec<Vec<&str>> = Vec::new();
+        for (number, (port, stages)) in ports.iter().zip(stages).enumerate() {
+            let own: Vec<&str> = stages.iter().map(|&(name, _)| name).collect();
+            let found = names.iter().position(|other| *other == own);
+            let place = found.unwrap_or(names.len());
+            if found.is_none() {
+                chains.push(Chain::new(&stages, ports.len())?);
+                names.push(own);
             }
-            let line_rate = Rate::from_bits_per_second(speed);
+            let Chain { congestion, .. } = &mut chains[place];
+            for (name, settings) in stages {
+                congestion.stages_mut().set(name, &settings)?;
+            }
+            let line_rate = Rate::from_bits_per_second(port.bits_per_second());
             let link = Link { line_rate, mtu: Bytes::new(line_bytes.into()), base_rtt };
             for class in (0..8).filter(|class| classes >> class & 1 != 0) {
                 congestion.configure(instant(0), Queue { port: number as u16, class }, &link, &(), seed)?;
             }
+            chain_of.push(place as u16);
         }
         Ok(Self {
             node,
             first_port,
-            takes: congestion.stages().takes(),
-            reads_headers: congestion.stages().reads_headers(),
-            congestion,
+            chains,
+            chain_of,
+            is_relay,
             buffer,
             sent: Vec::new(),
             wake_at: Picos::MAX,
             active_at: 0,
         })
+    }
+
+    /// The stages of a port, counted over all nodes.
+    fn chain(&self, port: u32) -> &Chain {
+        &self.chains[usize::from(self.chain_of[(port - self.first_port) as usize])]
+    }
+
+    /// The port, counted over all nodes, whose stages the PFC frames of a port are about, and the other way round.
+    fn across(&self, port: u32) -> u32 {
+        if self.is_relay { 2 * self.first_port + 1 - port } else { port }
+    }
+
+    /// When its stages are to be called next.
+    fn next_wake(&self) -> u64 {
+        self.chains.iter().map(|chain| chain.congestion.next_wake().nanos()).min().unwrap_or(u64::MAX)
     }
 }
 
@@ -163,9 +205,11 @@ impl Network<'_> {
     /// [`Network::send_emitted`].
     fn stage(&mut self, now: Picos, switch: u32, port: u32, class: u8, flow: u32, event: &Event<'_>) -> Verdict {
         let at = &mut self.switches[switch as usize];
-        let Switch { first_port, congestion, sent, .. } = at;
+        let Switch { first_port, chains, chain_of, sent, .. } = at;
         let ports = &self.ports[*first_port as usize..];
-        let queue = Queue { port: (port - *first_port) as u16, class };
+        let number = (port - *first_port) as u16;
+        let queue = Queue { port: number, class };
+        let Chain { congestion, .. } = &mut chains[usize::from(chain_of[usize::from(number)])];
         let mut output = Output { slab: &mut self.slab, ports, sent, injected: &mut self.totals.injected, flow };
         congestion.on(instant(now), queue, event, &mut output)
     }
@@ -197,7 +241,7 @@ impl Network<'_> {
                 return Ok(());
             }
         }
-        if kind == Kind::Data && at.takes.contains(EventKind::Arrival) {
+        if kind == Kind::Data && at.chain(ingress).takes.contains(EventKind::Arrival) {
             let admits = self.admit(now, switch, ingress, packet);
             if !admits {
                 self.totals.lossless_dropped += 1;
@@ -242,7 +286,7 @@ impl Network<'_> {
     fn release(&mut self, now: Picos, switch: u32, packet: PacketId) {
         let Meta { flow, kind, line_bytes, class, ingress, .. } = *self.slab.meta(packet);
         let bytes = u32::from(line_bytes);
-        if kind == Kind::Data && self.switches[switch as usize].takes.contains(EventKind::Release) {
+        if kind == Kind::Data && self.switches[switch as usize].chain(ingress).takes.contains(EventKind::Release) {
             let queued = Bytes::new(self.ports[ingress as usize].arrived[usize::from(class)]);
             self.stage(now, switch, ingress, class, flow, &Event::Release { bytes: Bytes::new(bytes), queued });
         }
@@ -283,7 +327,7 @@ impl Network<'_> {
         let Meta { flow, line_bytes, class, .. } = *self.slab.meta(packet);
         let queued = Bytes::new(self.ports[ingress as usize].arrived[usize::from(class)]);
         let bytes = Bytes::new(line_bytes.into());
-        let verdict = if self.switches[switch as usize].reads_headers {
+        let verdict = if self.switches[switch as usize].chain(ingress).reads_headers {
             self.with_headers(packet, |network, roce| {
                 let packet = Packet { bytes, roce: Some(roce) };
                 network.stage(now, switch, ingress, class, flow, &Event::Arrival { packet, queued })
@@ -377,7 +421,7 @@ impl Network<'_> {
     fn depart(&mut self, now: Picos, switch: u32, egress: u32, packet: PacketId) {
         let Meta { flow, line_bytes, class, .. } = *self.slab.meta(packet);
         let bytes = Bytes::new(line_bytes.into());
-        let Switch { takes, reads_headers, .. } = self.switches[switch as usize];
+        let Chain { takes, reads_headers, .. } = *self.switches[switch as usize].chain(egress);
         if takes.contains(EventKind::Departure) {
             let behind = self.ports[egress as usize].data[usize::from(class)].bytes;
             let all_behind = self.ports[egress as usize].data_bytes();
@@ -412,7 +456,7 @@ impl Network<'_> {
     /// Those of the tap, to which the CNPs are passed.
     fn send_emitted(&mut self, now: Picos, switch: u32) -> Result<()> {
         let at = &mut self.switches[switch as usize];
-        let wake = at.congestion.next_wake().nanos().max(now.div_ceil(1_000)) * 1_000;
+        let wake = at.next_wake().max(now.div_ceil(1_000)).saturating_mul(1_000);
         let rests = self.open_flows == 0 && wake > at.active_at + REST;
         if wake < at.wake_at && !rests {
             at.wake_at = wake;
@@ -421,17 +465,18 @@ impl Network<'_> {
         if at.sent.is_empty() {
             return Ok(());
         }
-        let first_port = at.first_port;
         for sent in std::mem::take(&mut at.sent) {
             match sent {
                 Sent::Cnp(packet) => self.send_cnp(now, switch, packet)?,
                 Sent::Pfc(Queue { port, class }, quanta) => {
                     let at = &mut self.switches[switch as usize];
-                    let joined = at.buffer.as_mut().map(|buffer| buffer.stages_want(port.into(), class, quanta, now));
-                    self.send_pfc(now, first_port + u32::from(port), class, joined.unwrap_or(quanta));
+                    let port = at.across(at.first_port + u32::from(port));
+                    let number = (port - at.first_port) as usize;
+                    let joined = at.buffer.as_mut().map(|buffer| buffer.stages_want(number, class, quanta, now));
+                    self.send_pfc(now, port, class, joined.unwrap_or(quanta));
                 }
                 Sent::Peer(queue, message) => {
-                    let port = first_port + u32::from(queue.port);
+                    let port = self.switches[switch as usize].first_port + u32::from(queue.port);
                     self.send_notice(now, port, RateFrame::LONGEST, Notice::Peer(queue.class, message));
                 }
             }
@@ -519,6 +564,7 @@ impl Network<'_> {
                 let at = &self.ports[port as usize];
                 let time = at.quantum().pause(quanta);
                 let queued = Bytes::new(at.data[usize::from(class)].bytes);
+                let port = self.switches[switch as usize].across(port);
                 self.stage(now, switch, port, class, NO_FLOW, &Event::Pause { time, queued });
                 self.send_emitted(now, switch)
             }
@@ -549,12 +595,14 @@ impl Network<'_> {
             return Ok(());
         }
         at.wake_at = Picos::MAX;
-        let Switch { first_port, congestion, sent, .. } = at;
+        let Switch { first_port, chains, sent, .. } = at;
         let ports = &self.ports[*first_port as usize..];
         let injected = &mut self.totals.injected;
         let mut output = Output { slab: &mut self.slab, ports, sent, injected, flow: NO_FLOW };
-        while congestion.next_wake() <= instant(now) {
-            congestion.wake(instant(now), &mut output);
+        for Chain { congestion, .. } in chains {
+            while congestion.next_wake() <= instant(now) {
+                congestion.wake(instant(now), &mut output);
+            }
         }
         self.send_emitted(now, switch)
     }

@@ -2,13 +2,43 @@
 
 use crate::Picos;
 
-/// What a node is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What a node is. Every node but a host is a switch; which of them makes a difference to [`Relay`](Kind::Relay) only.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     /// It sends and receives, and forwards nothing.
     Host,
-    /// It forwards packets.
+    /// A switch in no tier.
     Switch,
+    /// A switch with hosts, below others.
+    Leaf,
+    /// A switch above leaves: a spine, or an aggregation switch of a fat-tree.
+    Spine,
+    /// A switch above those.
+    Core,
+    /// A datacentre interconnect (DCI) switch, with links to other datacentres.
+    Interconnect,
+    /// A relay between the DCI switch and a long link: a switch with two links. A PFC frame that it receives by one of them is an
+    /// event of the stages of the other, and a pause that these want is sent by the first.
+    Relay,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 7] =
+        [Self::Host, Self::Switch, Self::Leaf, Self::Spine, Self::Core, Self::Interconnect, Self::Relay];
+
+    /// Its name in scenarios and summaries.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Switch => "switch",
+            Self::Leaf => "leaf",
+            Self::Spine => "spine",
+            Self::Core => "core",
+            Self::Interconnect => "dci",
+            Self::Relay => "relay",
+        }
+    }
 }
 
 /// A full-duplex link between two nodes.
@@ -25,6 +55,19 @@ pub struct Link {
     pub loss: u32,
 }
 
+/// A port of a switch, by which its stages are chosen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct SwitchPort {
+    /// What the switch is.
+    pub at: Kind,
+    /// What the node at the other end of its link is.
+    pub to: Kind,
+    /// The speed of the link.
+    pub bits_per_second: u64,
+    /// The switch, by its node number.
+    pub node: u32,
+}
+
 /// A network's nodes and links. Nodes are numbered from zero; the ports of a node are numbered in the order of its links.
 #[derive(Clone, Default, Debug)]
 pub struct Topology {
@@ -38,5 +81,20 @@ impl Topology {
     /// The numbers of the hosts.
     pub fn hosts(&self) -> impl Iterator<Item = u32> + '_ {
         (0u32..).zip(&self.nodes).filter(|&(_, &kind)| kind == Kind::Host).map(|(node, _)| node)
+    }
+
+    /// The port of a node by which a link leaves it to another.
+    pub(crate) fn port(&self, node: u32, neighbour: u32, bits_per_second: u64) -> SwitchPort {
+        let [at, to] = [node, neighbour].map(|node| self.nodes[node as usize]);
+        SwitchPort { at, to, bits_per_second, node }
+    }
+
+    /// The ports of all switches, and the numbers of their links, link by link.
+    pub(crate) fn switch_ports(&self) -> impl Iterator<Item = (u32, SwitchPort)> {
+        let both = (0u32..).zip(&self.links).flat_map(|(number, link)| {
+            let [one, other] = link.ends;
+            [(one, other), (other, one)].map(|(node, to)| (number, self.port(node, to, link.bits_per_second)))
+        });
+        both.filter(|(_, port)| port.at != Kind::Host)
     }
 }

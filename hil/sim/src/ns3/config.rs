@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use cc_core::{IntLayout, Nanos};
 use hil_algorithms::algorithm;
 use hil_algorithms::settings::{Request, ResolvedSettings};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The values of the keys that are used.
@@ -281,7 +282,9 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         warnings,
         paths,
         overhead: 48,
-        stages: Box::new(move |speed| keys.stages(speed)),
+        buffers: BTreeMap::new(),
+        base_rtts: BTreeMap::new(),
+        stages: Box::new(move |port| keys.stages(port.bits_per_second)),
     })
 }
 

@@ -27,7 +27,7 @@ pub fn write_fct(input: &Input, completions: &[Completion]) -> String {
 pub fn write_pfc(input: &Input, records: &[PfcRecord]) -> String {
     let mut text = String::new();
     for &PfcRecord { at, node, port, pauses } in records {
-        let is_switch = input.topology.nodes[node as usize] == Kind::Switch;
+        let is_switch = input.topology.nodes[node as usize] != Kind::Host;
         let (is_switch, pauses) = (u8::from(is_switch), u8::from(pauses));
         writeln!(text, "{} {node} {is_switch} {port} {pauses}", at / 1_000).expect("a string takes everything");
     }

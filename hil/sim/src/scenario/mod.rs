@@ -19,10 +19,11 @@ use faults::faults;
 use hil_algorithms::registry::{UnknownName, explained};
 use hil_algorithms::settings::{Request, ResolvedSettings, typed};
 use hil_algorithms::{Algorithm, algorithm};
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use switches::{buffer, check_multiplier, stages};
+use switches::{buffer, buffers, check_multiplier, port_key, stages};
 use table::{TIME, Table, Value, count, probability, size, text, time, truth};
 use toml::de::{DeTable, DeValue};
 use topology::topology;
@@ -70,17 +71,17 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     let payload = table.get("payload", "bytes, 1 to 4096", |value| size(value).filter(|size| *size <= 4_096))?;
     let payload = payload.unwrap_or(1_000) as u32;
     let end = table.get("duration", TIME, time)?.unwrap_or(1_000_000_000_000);
-    let base_rtt = table.get("base_rtt", "a time from \"1us\" to \"1s\"", |value| {
-        time(value).filter(|time| (1_000_000..=1_000_000_000_000).contains(time))
-    })?;
-    let mut topology = topology(&within(&table, "topology", "a table with the kind of the topology")?, &mut files)?;
+    let base_rtt = base_rtt_of(&table)?;
+    let (mut topology, base_rtts) =
+        topology(&within(&table, "topology", "a table with the kind of the topology")?, &mut files)?;
     if let Some(loss) = table.get("loss", "a probability from 0 to 1", probability)? {
         topology.links.iter_mut().for_each(|link| link.loss = loss);
     }
     let mut buffer = match table.find("buffer") {
-        Some(value) => buffer(&Table::of(&source, value)?)?,
+        Some(value) => buffer(&Table::of(&source, value)?, Buffer::default())?,
         None => Buffer::default(),
     };
+    let mut buffers = buffers(&table, &topology, &buffer)?;
     let transport = match table.find("transport") {
         Some(value) => transport(&Table::of(&source, value)?)?,
         None => Transport::default(),
@@ -97,26 +98,28 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         let message = format!("the workloads have {} flows: expected 1 to {MOST_FLOWS}", flows.len());
         return Err(source.error(&workloads.span(), &message));
     }
-    if buffer.lossless != 0 {
+    for buffer in [&mut buffer].into_iter().chain(buffers.values_mut()).filter(|buffer| buffer.lossless != 0) {
         buffer.lossless = classes(&flows);
     }
     flows.sort_by_key(|flow| flow.start);
     ns3::flow::number(&mut flows);
     let (longest, paths) = paths(&topology, &flows, payload).map_err(|error| table.error(&format!("{error:#}")))?;
-    let base_rtt = base_rtt.map_or(longest, |time| Nanos::new((time / 1_000) as u32));
-    let link = |speed: u64| Link {
+    let base_rtt = base_rtt.unwrap_or(longest);
+    let link = |speed: u64, base_rtt: Nanos| Link {
         line_rate: Rate::from_bits_per_second(speed),
         mtu: Bytes::new(payload + OVERHEAD as u32),
         base_rtt,
     };
     for speed in speeds(&topology, Kind::Host) {
-        let check = algorithm.check(&link(speed), [&settings.rp, &settings.np]);
-        check.map_err(|error| of_algorithm.error(&format!("at {} Gb/s: {error}", speed as f64 / 1e9)))?;
+        for base_rtt in base_rtts.values().chain([&base_rtt]).copied().collect::<BTreeSet<Nanos>>() {
+            let check = algorithm.check(&link(speed, base_rtt), [&settings.rp, &settings.np]);
+            check.map_err(|error| of_algorithm.error(&format!("at {} Gb/s: {error}", speed as f64 / 1e9)))?;
+        }
     }
     let faults = faults(&table, &topology, flows.len())?;
-    let by_speed = stages(&table, &topology, link)?;
+    let of_ports = stages(&table, &topology, |speed| link(speed, base_rtt))?;
     table.finish()?;
-    let int = by_speed.iter().flat_map(|(_, stages)| stages).find(|(name, _)| *name == <IntPush as QueueStage>::NAME);
+    let int = of_ports.values().flatten().find(|(name, _)| *name == <IntPush as QueueStage>::NAME);
     let is_compact = int.is_some_and(|(_, words)| words.first() == Some(&1));
     let mut warnings = Vec::new();
     match int {
@@ -133,19 +136,18 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         hash,
         outputs: ["fct.txt", "pfc.txt"].map(str::to_owned).to_vec(),
         buffer: Some(buffer),
+        buffers,
         queue_monitor: None,
         transport,
         topology,
         flows,
         algorithm,
         settings,
-        stages: Box::new(move |speed| {
-            let found = by_speed.iter().find(|(other, _)| *other == speed);
-            Ok(found.map(|(_, stages)| stages.clone()).unwrap_or_default())
-        }),
+        stages: Box::new(move |port| Ok(of_ports.get(&port_key(&port)).cloned().unwrap_or_default())),
         int_layout: if is_compact { IntLayout::Compact } else { IntLayout::Wide },
         payload,
         base_rtt,
+        base_rtts,
         end,
         seed,
         effects: Effects::default(),
@@ -154,6 +156,14 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         paths,
         overhead: OVERHEAD,
     })
+}
+
+/// The round-trip time that NICs are to be configured with, if a table has it.
+fn base_rtt_of(table: &Table<'_>) -> Result<Option<Nanos>> {
+    let time = table.get("base_rtt", "a time from \"1us\" to \"1s\"", |value| {
+        time(value).filter(|time| (1_000_000..=1_000_000_000_000).contains(time))
+    })?;
+    Ok(time.map(|time| Nanos::new((time / 1_000) as u32)))
 }
 
 /// The table that a key of a table has.

@@ -2,8 +2,7 @@
 
 use super::table::{BUFFER_SIZE, RATE, SIZE, TIME, Table, Value, count_or_size, rate, size, text, time, truth};
 use super::{array, misplaced};
-use crate::fabric::{Buffer, Headroom, Kind, Limits, Threshold, Topology};
-use crate::input::speeds;
+use crate::fabric::{Buffer, Headroom, Kind, Limits, SwitchPort, Threshold, Topology};
 use crate::marking::Stages;
 use anyhow::Result;
 use cc_core::params::{Field, Settings};
@@ -14,13 +13,75 @@ use cc_cp::int::IntSettings;
 use cc_cp::list::StageList;
 use hil_algorithms::settings::{ResolvedSettings, SettingsTable, typed};
 use hil_algorithms::stage;
+use std::collections::BTreeMap;
 
 /// The longest time of a PFC frame that [`Nanos`] holds, 4.3 s; a port's longest is shorter.
 const MOST_NANOS: u64 = u32::MAX as u64;
 
-/// The packet buffer of each switch.
-pub(super) fn buffer(table: &Table<'_>) -> Result<Buffer> {
-    let Buffer { pool, headroom_apart, lossless, pause, limits, links } = Buffer::default();
+/// Which switch ports an entry of a scenario is for: those that fit all of its keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Selector {
+    at: Option<Kind>,
+    to: Option<Kind>,
+    bits_per_second: Option<u64>,
+}
+
+impl Selector {
+    /// Reads `at`, `to` and, if it `has_rate`, `link_rate`. With `at` or `to` there must be such ports.
+    fn read(table: &Table<'_>, topology: &Topology, has_rate: bool) -> Result<Self> {
+        let kind = |key, kinds: &[Kind]| {
+            let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+            table.get(key, &format!("one of {}", names.join(", ")), |value| {
+                kinds.iter().copied().find(|kind| text(value) == Some(kind.name()))
+            })
+        };
+        let (at, to) = (kind("at", &Kind::ALL[1..])?, kind("to", &Kind::ALL)?);
+        let bits_per_second = if has_rate { table.get("link_rate", RATE, rate)? } else { None };
+        let selector = Self { at, to, bits_per_second };
+        if selector.is_of_kinds() && !topology.switch_ports().any(|(_, port)| selector.fits(&port)) {
+            return Err(table.error(
+                "no port of the topology fits: expected `at` a kind of switch that it has, `to` what \
+                                    these are linked to, and `link_rate` the rate of such links",
+            ));
+        }
+        Ok(selector)
+    }
+
+    /// Whether it is for ports of some kinds of switches or neighbours only.
+    fn is_of_kinds(&self) -> bool {
+        self.at.is_some() || self.to.is_some()
+    }
+
+    fn fits(&self, port: &SwitchPort) -> bool {
+        self.at.is_none_or(|at| at == port.at)
+            && self.to.is_none_or(|to| to == port.to)
+            && self.bits_per_second.is_none_or(|speed| speed == port.bits_per_second)
+    }
+
+    /// How many keys it has.
+    fn keys(&self) -> usize {
+        usize::from(self.at.is_some()) + usize::from(self.to.is_some()) + usize::from(self.bits_per_second.is_some())
+    }
+}
+
+/// The packet buffer that a table describes, which has what the table does not say from another.
+pub(super) fn buffer(table: &Table<'_>, default: Buffer) -> Result<Buffer> {
+    let Buffer { pool, headroom_apart, lossless, pause, limits, links } = default;
+    let has_pfc = table.get("pfc", "true or false", truth)?.unwrap_or(lossless != 0);
+    let buffer = Buffer {
+        pool: table.get("pool", SIZE, size)?.unwrap_or(pool),
+        headroom_apart: table.get("headroom_apart", "true or false", truth)?.unwrap_or(headroom_apart),
+        lossless: if has_pfc { Buffer::default().lossless } else { 0 },
+        pause: table.get("pause", TIME, time)?.map_or(pause, |time| Nanos::new((time / 1_000).min(MOST_NANOS) as u32)),
+        limits: limits_of(table, limits)?,
+        links,
+    };
+    table.finish()?;
+    Ok(buffer)
+}
+
+/// The limits at a port that a table describes, with what it does not say from others.
+fn limits_of(table: &Table<'_>, limits: Limits) -> Result<Limits> {
     let bytes = |key| table.get(key, BUFFER_SIZE, count_or_size);
     let threshold = |alpha: &'static str, fixed: &'static str, default| {
         let dynamic = table.get(alpha, "a number above 0 and at most 64", |value| {
@@ -34,37 +95,74 @@ pub(super) fn buffer(table: &Table<'_>) -> Result<Buffer> {
             (Some(_), Some(_)) => Err(table.error(&format!("expected either `{alpha}` or `{fixed}`"))),
         }
     };
-    let has_pfc = table.get("pfc", "true or false", truth)?.unwrap_or(true);
-    let headroom = bytes("headroom")?.map_or(limits.headroom, Headroom::Bytes);
-    let buffer = Buffer {
-        pool: table.get("pool", SIZE, size)?.unwrap_or(pool),
-        headroom_apart: table.get("headroom_apart", "true or false", truth)?.unwrap_or(headroom_apart),
-        lossless: if has_pfc { lossless } else { 0 },
-        pause: table.get("pause", TIME, time)?.map_or(pause, |time| Nanos::new((time / 1_000).min(MOST_NANOS) as u32)),
-        limits: Limits {
-            reserve: bytes("reserve")?.unwrap_or(limits.reserve),
-            headroom,
-            threshold: threshold("alpha", "threshold", limits.threshold)?,
-            resume_offset: bytes("resume_offset")?.unwrap_or(limits.resume_offset),
-            resume_below: limits.resume_below,
-            lossy_threshold: threshold("lossy_alpha", "lossy_threshold", limits.lossy_threshold)?,
-        },
-        links,
-    };
-    table.finish()?;
-    Ok(buffer)
+    Ok(Limits {
+        reserve: bytes("reserve")?.unwrap_or(limits.reserve),
+        headroom: bytes("headroom")?.map_or(limits.headroom, Headroom::Bytes),
+        threshold: threshold("alpha", "threshold", limits.threshold)?,
+        resume_offset: bytes("resume_offset")?.unwrap_or(limits.resume_offset),
+        resume_below: limits.resume_below,
+        lossy_threshold: threshold("lossy_alpha", "lossy_threshold", limits.lossy_threshold)?,
+    })
 }
 
-/// A stage of switch ports, of those to links of one speed or of all.
+/// The buffers of some kinds of switches, which have what is not said of them from `default`, by the switches' numbers. An entry
+/// with `to` has the limits at some ports of these switches.
+pub(super) fn buffers(table: &Table<'_>, topology: &Topology, default: &Buffer) -> Result<BTreeMap<u32, Buffer>> {
+    let source = table.source;
+    let mut buffers = BTreeMap::new();
+    let entries = table.find("buffers").map(|value| array(source, value)).transpose()?.unwrap_or_default();
+    let mut given: Vec<(Kind, Option<Kind>)> = Vec::new();
+    for value in entries {
+        let table = Table::of(source, value)?;
+        let Selector { at, to, .. } = Selector::read(&table, topology, false)?;
+        let at = at.ok_or_else(|| table.missing("at", "a kind of switch"))?;
+        if given.contains(&(at, to)) {
+            return Err(table.error(&format!("the buffer of {} is given twice: expected one", at.name())));
+        }
+        if given.iter().any(|&(other, ends)| other == at && ends.is_some()) && to.is_none() {
+            return Err(table.error("expected before the entries that have `to` of the same switches"));
+        }
+        given.push((at, to));
+        let of_kind = (0u32..).zip(&topology.nodes).filter(|&(_, &kind)| kind == at).map(|(node, _)| node);
+        let Some(to) = to else {
+            let buffer = buffer(&table, default.clone())?;
+            buffers.extend(of_kind.map(|node| (node, buffer.clone())));
+            continue;
+        };
+        for node in of_kind {
+            let buffer = buffers.entry(node).or_insert_with(|| default.clone());
+            let limits = limits_of(&table, buffer.limits)?;
+            let ports = topology.switch_ports().filter(|(_, port)| port.node == node && port.to == to);
+            buffer.links.extend(ports.map(|(link, _)| (link, limits)));
+            buffer.links.sort_by_key(|&(link, _)| link);
+        }
+        table.finish()?;
+    }
+    Ok(buffers)
+}
+
+/// A stage of some switch ports.
 #[derive(Debug)]
 struct PortStage {
     name: &'static str,
-    bits_per_second: Option<u64>,
+    selector: Selector,
     settings: SettingsTable,
 }
 
-/// The stages of the switch ports, by the speed of their links.
-pub(super) fn stages(table: &Table<'_>, topology: &Topology, link: impl Fn(u64) -> Link) -> Result<Vec<(u64, Stages)>> {
+/// What stages are chosen by: the kinds of the switch and of its neighbour, and the speed of the link.
+pub(super) type PortKey = (Kind, Kind, u64);
+
+/// What the stages of a port are chosen by.
+pub(super) const fn port_key(port: &SwitchPort) -> PortKey {
+    (port.at, port.to, port.bits_per_second)
+}
+
+/// The stages of the switch ports.
+pub(super) fn stages(
+    table: &Table<'_>,
+    topology: &Topology,
+    link: impl Fn(u64) -> Link,
+) -> Result<BTreeMap<PortKey, Stages>> {
     let source = table.source;
     let mut all: Vec<PortStage> = Vec::new();
     let value = table.find("stages");
@@ -73,7 +171,7 @@ pub(super) fn stages(table: &Table<'_>, topology: &Topology, link: impl Fn(u64) 
         let name =
             table.need("name", "the name of a switch stage: see hil list", |value| text(value).map(str::to_owned))?;
         let preset = table.get("preset", "the name of a preset", |value| text(value).map(str::to_owned))?;
-        let bits_per_second = table.get("link_rate", RATE, rate)?;
+        let selector = Selector::read(&table, topology, true)?;
         let at = table.find(if preset.is_some() { "preset" } else { "name" }).map_or(0..0, Value::span);
         let found = stage(&name, preset.as_deref());
         let (name, mut settings) = found.map_err(|error| misplaced(source, &at, &at, &error))?;
@@ -81,10 +179,10 @@ pub(super) fn stages(table: &Table<'_>, topology: &Topology, link: impl Fn(u64) 
             let set = settings.set(key, &typed(value.get_ref()));
             set.map_err(|error| misplaced(source, &at, &value.span(), &error))?;
         }
-        if all.iter().any(|other| other.name == name && other.bits_per_second == bits_per_second) {
+        if all.iter().any(|other| other.name == name && other.selector == selector) {
             return Err(table.error(&format!("stage {name} is given twice for the same links: expected one")));
         }
-        all.push(PortStage { name, bits_per_second, settings });
+        all.push(PortStage { name, selector, settings });
     }
     let names = all.iter().fold(Vec::new(), |mut names, stage| {
         if !names.contains(&stage.name) {
@@ -92,25 +190,38 @@ pub(super) fn stages(table: &Table<'_>, topology: &Topology, link: impl Fn(u64) 
         }
         names
     });
-    let speeds = speeds(topology, Kind::Switch).into_iter().map(|speed| {
-        let own = names.iter().map(|&name| {
-            let of_speed = |wanted| all.iter().find(|stage| stage.name == name && stage.bits_per_second == wanted);
-            let stage = of_speed(Some(speed)).or(of_speed(None)).ok_or_else(|| {
-                let at = value.map_or(0..0, Value::span);
-                let message = format!("stage {name} has no settings for links of {} Gb/s", speed as f64 / 1e9);
-                source.error(&at, &format!("{message}: expected one with this link_rate, or with none"))
-            })?;
-            Ok((stage.name, stage.settings.words().to_vec()))
-        });
-        Ok((speed, own.collect::<Result<Stages>>()?))
-    });
-    let by_speed: Vec<(u64, Stages)> = speeds.collect::<Result<_>>()?;
-    for (speed, stages) in &by_speed {
-        let at = value.map_or(0..0, Value::span);
-        check_stages(stages, &link(*speed))
-            .map_err(|error| source.error(&at, &format!("stages at {} Gb/s: {error}", *speed as f64 / 1e9)))?;
+    let at = value.map_or(0..0, Value::span);
+    let ports: BTreeMap<PortKey, SwitchPort> =
+        topology.switch_ports().map(|(_, port)| (port_key(&port), port)).collect();
+    let mut of_ports = BTreeMap::new();
+    for (key, port) in ports {
+        let speed = port.bits_per_second as f64 / 1e9;
+        let place = format!("{speed} Gb/s from {} to {}", port.at.name(), port.to.name());
+        let mut stages = Stages::new();
+        for &name in &names {
+            let own = || all.iter().filter(|stage| stage.name == name);
+            let most = own().filter(|stage| stage.selector.fits(&port)).map(|stage| stage.selector.keys()).max();
+            let mut best = own().filter(|stage| stage.selector.fits(&port) && Some(stage.selector.keys()) == most);
+            match (best.next(), best.next()) {
+                (Some(stage), None) => stages.push((name, stage.settings.words().to_vec())),
+                (None, _) if own().any(|stage| stage.selector.is_of_kinds()) => {}
+                (None, _) => {
+                    let message = format!("stage {name} has no settings for links of {speed} Gb/s");
+                    let expected = "expected one with this link_rate, or with none";
+                    return Err(source.error(&at, &format!("{message}: {expected}")));
+                }
+                (Some(_), Some(_)) => {
+                    let message =
+                        format!("two stages {name} fit links of {place} with as many of `at`, `to` and `link_rate`");
+                    return Err(source.error(&at, &format!("{message}: expected one with more of them")));
+                }
+            }
+        }
+        check_stages(&stages, &link(port.bits_per_second))
+            .map_err(|error| source.error(&at, &format!("stages at {place}: {error}")))?;
+        of_ports.insert(key, stages);
     }
-    Ok(by_speed)
+    Ok(of_ports)
 }
 
 /// Checks that a port can have these stages.

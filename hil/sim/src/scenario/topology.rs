@@ -1,12 +1,15 @@
 //! The topology of a scenario.
 
-use super::table::{RATE, TIME, Table, count, rate, time};
-use super::{Files, MOST_NODES};
+use super::table::{RATE, TIME, Table, count, rate, time, truth};
+use super::{Files, MOST_NODES, array, base_rtt_of};
 use crate::fabric::Topology;
 use crate::source::Source;
-use crate::topologies::LinkSpec;
+use crate::topologies::{LinkSpec, Pods, TwoDatacentres};
 use crate::{htsim, ns3};
 use anyhow::Result;
+use cc_core::Nanos;
+use std::collections::BTreeMap;
+use toml::de::DeValue;
 
 /// Rate and delay of the links that keys of a table describe, if they are there, or else those of `default`.
 fn link(table: &Table<'_>, [rate_key, delay_key]: [&'static str; 2], default: Option<LinkSpec>) -> Result<LinkSpec> {
@@ -18,15 +21,19 @@ fn link(table: &Table<'_>, [rate_key, delay_key]: [&'static str; 2], default: Op
     })
 }
 
-/// The topology that a table describes.
-pub(super) fn topology(table: &Table<'_>, files: &mut Files) -> Result<Topology> {
-    let kinds = ["star", "dumbbell", "parking-lot", "leaf-spine", "fat-tree", "ns3", "htsim"];
+/// The round-trip times that the NICs of some hosts are configured with, by their node numbers.
+type BaseRtts = BTreeMap<u32, Nanos>;
+
+/// The topology that a table describes, and the round-trip times of those hosts that have their own.
+pub(super) fn topology(table: &Table<'_>, files: &mut Files) -> Result<(Topology, BaseRtts)> {
+    let kinds = ["star", "dumbbell", "parking-lot", "leaf-spine", "fat-tree", "two-dc", "ns3", "htsim"];
     let kind = table.choice("kind", &kinds)?;
-    let fits = |hosts: u64, nodes: u64| {
-        let message =
-            format!("{hosts} hosts among {nodes} nodes: expected at least 2 hosts and at most {MOST_NODES} nodes");
-        if hosts >= 2 && nodes <= u64::from(MOST_NODES) { Ok(()) } else { Err(table.error(&message)) }
-    };
+    if kind == "two-dc" {
+        let read = two_datacentres(table)?;
+        table.finish()?;
+        return Ok(read);
+    }
+    let fits = |hosts: u64, nodes: u64| fits(table, hosts, nodes);
     if let "ns3" | "htsim" = kind {
         let path = table.file("file")?;
         table.finish()?;
@@ -35,7 +42,7 @@ pub(super) fn topology(table: &Table<'_>, files: &mut Files) -> Result<Topology>
             if kind == "ns3" { ns3::topology::read(&source)?.0 } else { htsim::topology::read(&source, MOST_NODES)? };
         fits(topology.hosts().count() as u64, topology.nodes.len() as u64)?;
         files.add(path, &source);
-        return Ok(topology);
+        return Ok((topology, BaseRtts::new()));
     }
     let hosts = link(table, ["rate", "delay"], None)?;
     let trunks = || link(table, ["trunk_rate", "trunk_delay"], Some(hosts));
@@ -73,5 +80,99 @@ pub(super) fn topology(table: &Table<'_>, files: &mut Files) -> Result<Topology>
         }
     };
     table.finish()?;
-    Ok(topology)
+    Ok((topology, BaseRtts::new()))
+}
+
+/// Checks the size of a topology.
+fn fits(table: &Table<'_>, hosts: u64, nodes: u64) -> Result<()> {
+    let message =
+        format!("{hosts} hosts among {nodes} nodes: expected at least 2 hosts and at most {MOST_NODES} nodes");
+    if hosts >= 2 && nodes <= u64::from(MOST_NODES) { Ok(()) } else { Err(table.error(&message)) }
+}
+
+/// Hosts that each leaf of two datacentres or of one has.
+struct Group {
+    count: u32,
+    link: LinkSpec,
+    base_rtt: Option<Nanos>,
+    /// 1 or 2; `None` for both.
+    datacentre: Option<u32>,
+}
+
+/// Two datacentres that long links join.
+fn two_datacentres(table: &Table<'_>) -> Result<(Topology, BaseRtts)> {
+    let source = table.source;
+    let optional = |key, least| {
+        let what = format!("a whole number from {least} to {MOST_NODES}");
+        table.get(key, &what, |value| count(value, least, MOST_NODES))
+    };
+    let pods = optional("pods", 1)?.unwrap_or(1);
+    let leaves = table.count("leaves", 1, MOST_NODES)?;
+    let aggregations = optional("spines", 0)?.unwrap_or(0);
+    let cores = optional("cores", 0)?.unwrap_or(0);
+    let is_connected = if cores == 0 { pods == 1 } else { aggregations > 0 && cores.is_multiple_of(aggregations) };
+    if !is_connected {
+        return Err(table.error("expected one pod, or as many `cores` for each of the `spines` of a pod"));
+    }
+    let groups: Vec<Group> = match table.find("hosts") {
+        Some(value) if matches!(value.get_ref(), DeValue::Array(_)) => {
+            array(source, value)?.iter().map(|value| group(&Table::of(source, value)?)).collect::<Result<_>>()?
+        }
+        _ => {
+            let link = link(table, ["rate", "delay"], None)?;
+            vec![Group { count: table.count("hosts", 1, MOST_NODES)?, link, base_rtt: None, datacentre: None }]
+        }
+    };
+    let trunk = link(table, ["trunk_rate", "trunk_delay"], groups.first().map(|group| group.link))?;
+    let long_link = |table: &Table<'_>| link(table, ["rate", "delay"], None);
+    let what = "[[topology.long_links]], each with rate and delay";
+    let long_links = table.find("long_links").ok_or_else(|| table.missing("long_links", what))?;
+    let long_links: Vec<LinkSpec> = array(source, long_links)?
+        .iter()
+        .map(|value| {
+            let table = Table::of(source, value)?;
+            let link = long_link(&table)?;
+            table.finish()?;
+            Ok(link)
+        })
+        .collect::<Result<_>>()?;
+    if long_links.is_empty() {
+        return Err(table.error(&format!("no long link: expected {what}")));
+    }
+    let relays = table.get("relays", "true or false", truth)?.unwrap_or(false);
+    let of = |datacentre: u32| groups.iter().filter(move |group| group.datacentre.is_none_or(|own| own == datacentre));
+    let each = |datacentre| of(datacentre).map(|group| u64::from(group.count)).sum::<u64>();
+    let leaves_of_all = u64::from(pods) * u64::from(leaves);
+    let hosts = leaves_of_all.saturating_mul(each(1) + each(2));
+    let per_pod = u64::from(leaves) + u64::from(aggregations);
+    let ends = if relays { 1 + long_links.len() as u64 } else { 1 };
+    let switches = 2 * (u64::from(pods) * per_pod + u64::from(cores) + ends);
+    fits(table, hosts, hosts.saturating_add(switches))?;
+    if each(1) == 0 || each(2) == 0 {
+        return Err(table.error("a datacentre without hosts: expected at least one at each leaf"));
+    }
+    let hosts = [1, 2].map(|datacentre| {
+        of(datacentre).flat_map(|group| vec![group.link; group.count as usize]).collect::<Vec<LinkSpec>>()
+    });
+    let core_links = cores.checked_div(aggregations).unwrap_or(0);
+    let pods = Pods { pods, leaves, hosts: 0, aggregations, cores, core_links };
+    let topology = TwoDatacentres { pods, hosts, trunk, long_links, relays }.topology();
+    let own = |datacentre| {
+        let of_leaf = move || of(datacentre).flat_map(|group| vec![group.base_rtt; group.count as usize]);
+        (0..leaves_of_all).flat_map(move |_| of_leaf())
+    };
+    let base_rtts = topology.hosts().zip(own(1).chain(own(2)));
+    let base_rtts = base_rtts.filter_map(|(host, base_rtt)| Some((host, base_rtt?))).collect();
+    Ok((topology, base_rtts))
+}
+
+fn group(table: &Table<'_>) -> Result<Group> {
+    let group = Group {
+        count: table.count("count", 1, MOST_NODES)?,
+        link: link(table, ["rate", "delay"], None)?,
+        base_rtt: base_rtt_of(table)?,
+        datacentre: table.get("datacentre", "1 or 2", |value| count(value, 1, 2))?,
+    };
+    table.finish()?;
+    Ok(group)
 }

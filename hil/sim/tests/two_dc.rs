@@ -1,0 +1,108 @@
+//! Two datacentres that long links join.
+
+use anyhow::Result;
+use hil_sim::fabric::{Scenario, Totals};
+use hil_sim::input::Input;
+use std::fs;
+use std::path::Path;
+
+fn example(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name)).unwrap()
+}
+
+fn read(text: &str) -> Result<Input> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("scenario.toml");
+    fs::write(&path, text)?;
+    hil_sim::read(&path, None)
+}
+
+/// Runs a scenario, and again in another order of adding events, which makes no difference.
+fn run(text: &str) -> (Input, Totals) {
+    let input = read(text).unwrap_or_else(|error| panic!("{error:#}"));
+    let totals = input.scenario().run().unwrap();
+    assert_eq!(Scenario { shuffle: Some(7), ..input.scenario() }.run().unwrap(), totals);
+    assert_eq!(totals.injected, totals.delivered + totals.dropped + totals.in_flight);
+    (input, totals)
+}
+
+/// The long link, 1 ms at 200 Gb/s, sends for 2 ms after the pause. Meanwhile the receiver takes 25 Gb/s, so that seven eighths of
+/// IEEE 802.1Qbb annex O's headroom are needed: 2 x 1 ms x 200 Gb/s are 50 MB.
+#[test]
+fn a_full_long_link_loses_nothing_with_the_headroom_of_its_length_and_packets_with_half_of_it() {
+    let scenario = example("long-link-pfc.toml");
+    let (_, whole) = run(&scenario);
+    assert_eq!((whole.completions.len(), whole.dropped), (2, 0));
+    assert!(whole.pfc.iter().any(|pause| pause.pauses && pause.node == 4), "the DCI switch of the senders is paused");
+    let used = whole.longest_queue - 5_000_000;
+    assert!((43_000_000..50_000_000).contains(&used), "{used}");
+    let half = scenario.replace("threshold = \"5MB\"", "threshold = \"5MB\"\nheadroom = \"25MB\"");
+    assert_ne!(half, scenario);
+    let (_, half) = run(&half);
+    assert!(half.lossless_dropped > 1_000 && half.lossless_dropped == half.dropped, "{half:?}");
+}
+
+/// Hosts of 25, 100 and 400 Gb/s, two long links of 1 and 10 ms at 100 and 400 Gb/s. A flow of one packet takes the propagation
+/// delays of its path and those of the way back, 2 us at one leaf, and 2, 11 or 20 ms and 10 us between the datacentres: a hash chooses
+/// a long link for each way. The time of 1,082 and 84 bytes at the links is less than 3 us in all.
+#[test]
+fn round_trips_of_2_us_and_20_ms_in_one_run() {
+    let group = |rate: u32, rtt: &str| {
+        format!("[[topology.hosts]]\ncount = 1\nrate = \"{rate}Gb/s\"\ndelay = \"500ns\"\nbase_rtt = \"{rtt}\"\n")
+    };
+    let near = (1..3).map(|to| format!("[0, {to}]"));
+    let far = (0..3).flat_map(|from| (6..12).map(move |to| format!("[{from}, {to}]")));
+    let pairs: Vec<String> = near.chain(far).collect();
+    let text = format!(
+        "[topology]\nkind = \"two-dc\"\nleaves = 2\nspines = 2\ntrunk_rate = \"400Gb/s\"\ntrunk_delay = \"1us\"\n{0}{1}{2}\
+         [[topology.long_links]]\nrate = \"100Gb/s\"\ndelay = \"1ms\"\n\
+         [[topology.long_links]]\nrate = \"400Gb/s\"\ndelay = \"10ms\"\n\
+         [algorithm]\nname = \"dcqcn\"\n\
+         [buffer]\npool = \"8MB\"\n[[buffers]]\nat = \"dci\"\npool = \"1200MB\"\n\
+         [[workload]]\nkind = \"pairs\"\nbytes = 1000\npairs = [{3}]\n\
+         [[workload]]\nkind = \"pairs\"\nbytes = 1000\npairs = [{3}]\nlabel = 101\nstart = \"100ms\"\n",
+        group(25, "20ms"),
+        group(100, "20ms"),
+        group(400, "2us"),
+        pairs.join(", ")
+    );
+    let (input, totals) = run(&text);
+    assert_eq!((input.base_rtt.get() / 1_000, input.base_rtts[&2].get()), (2_010, 2_000));
+    let micros =
+        |flow: usize| totals.completions.iter().find(|done| done.flow as usize == flow).unwrap().time / 1_000_000;
+    assert!([0, 1, 20, 21].into_iter().all(|flow| (2..4).contains(&micros(flow))));
+    let far: Vec<u64> = (2..20).chain(22..40).map(micros).collect();
+    let by = |first: u64| far.iter().filter(|&micros| (first..first + 4).contains(micros)).count();
+    let counts = [2_010, 11_010, 20_010].map(by);
+    assert!(counts.iter().all(|&count| count > 0) && counts.iter().sum::<usize>() == 36, "{far:?}");
+}
+
+/// Stages are those of a port's place: the entry with the most of `at`, `to` and `link_rate` holds, and one with `at` or `to` is
+/// for such ports only.
+#[test]
+fn stages_and_buffers_are_chosen_by_what_a_port_joins() {
+    let text = "[topology]\nkind = \"two-dc\"\nleaves = 1\nspines = 1\nhosts = 2\nrate = \"100Gb/s\"\ndelay = \"1us\"\n\
+         [[topology.long_links]]\nrate = \"100Gb/s\"\ndelay = \"1ms\"\n\
+         [algorithm]\nname = \"dcqcn\"\n\
+         [[stages]]\nname = \"red\"\nkmin = 1000\n[[stages]]\nname = \"red\"\nat = \"dci\"\nkmin = 2000\n\
+         [[stages]]\nname = \"red\"\nat = \"dci\"\nto = \"dci\"\nkmin = 3000\n\
+         [[stages]]\nname = \"lscc_rate_calculation\"\nat = \"dci\"\nto = \"dci\"\n\
+         [[buffers]]\nat = \"dci\"\npool = \"128MB\"\n[[buffers]]\nat = \"dci\"\nto = \"dci\"\nthreshold = 77\n\
+         [[workload]]\nkind = \"pairs\"\npairs = [[0, 2]]\nbytes = 5000\n";
+    let (input, totals) = run(text);
+    assert_eq!(totals.completions.len(), 1);
+    let stages = input.stages().unwrap();
+    let shown = stages.iter().map(|(ports, stages)| {
+        let (at, to) = ports.ends.unwrap();
+        format!("{}-{}: {} {}", at.name(), to.name(), stages[0].1[0], stages.len())
+    });
+    let expected = ["leaf-host: 1000 1", "leaf-spine: 1000 1", "spine-leaf: 1000 1", "spine-dci: 1000 1"];
+    let expected = [&expected[..], &["dci-spine: 2000 1", "dci-dci: 3000 2"]].concat();
+    assert_eq!(shown.collect::<Vec<_>>(), expected);
+    let buffers: Vec<(u32, u64, Vec<u32>)> = input
+        .buffers
+        .iter()
+        .map(|(&node, buffer)| (node, buffer.pool, buffer.links.iter().map(|&(link, _)| link).collect()))
+        .collect();
+    assert_eq!(buffers, [(6, 128_000_000, vec![8]), (9, 128_000_000, vec![8])]);
+}
