@@ -1,6 +1,7 @@
 //! What a file describes that `hil sim` simulates: a configuration of HPCC's ns-3, or a scenario in TOML.
 
 use crate::Picos;
+use crate::dependencies::Wait;
 use crate::fabric::{
     Buffer, Effects, Fault, FlowSpec, Kind, Link, QueueMonitor, Scenario, SwitchPort, Topology, Transport,
 };
@@ -28,6 +29,8 @@ pub struct Input {
     pub topology: Topology,
     /// The flows, in the order in which they begin.
     pub flows: Vec<FlowSpec>,
+    /// What flows wait for.
+    pub waits: Vec<Wait>,
     /// What hosts run.
     pub algorithm: Box<dyn Algorithm>,
     /// Its settings.
@@ -68,6 +71,7 @@ impl Input {
     /// What to simulate.
     pub fn scenario(&self) -> Scenario<'_> {
         Scenario {
+            waits: &self.waits,
             stages: Box::new(|port| (self.stages)(port)),
             buffer: self.buffer.clone(),
             buffers: self.buffers.clone(),

@@ -5,6 +5,7 @@
 //! mean and where they happen. [`incast`] is the scenario of `hil synth`, from which the sample capture of the project is made.
 #![forbid(unsafe_code)]
 
+pub mod dependencies;
 pub mod fabric;
 mod htsim;
 pub mod incast;

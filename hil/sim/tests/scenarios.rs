@@ -40,9 +40,10 @@ fn check(name: &str, flows: usize) -> (Input, Totals) {
     }
     let summary = summary(&input, &totals);
     assert_eq!(summary.flows.completed as usize, flows);
-    // No flow is much faster than in an empty network, where a packet's headers are on the line once for each link more.
-    let fastest =
-        totals.completions.iter().map(|done| (done.time / 1_000) as f64 / input.ideal(done.flow as usize) as f64);
+    // No flow is much faster than in an empty network, where a packet's headers are on the line once for each link more. The ideal
+    // time of flows of few packets counts whole ones.
+    let long = totals.completions.iter().filter(|done| input.flows[done.flow as usize].bytes >= 10_000);
+    let fastest = long.map(|done| (done.time / 1_000) as f64 / input.ideal(done.flow as usize) as f64);
     assert!(fastest.fold(f64::MAX, f64::min) > 0.98, "{name}");
     (input, totals)
 }
@@ -76,6 +77,22 @@ fn a_parking_lot_writes_telemetry_that_hpcc_reacts_to() {
     assert!(totals.cuts > 0);
     let longest = input.flows.iter().position(|flow| (flow.source, flow.destination) == (0, 6)).unwrap();
     assert_eq!(input.ideal(longest), 2 * 5_000 + 5 * 80 + 2_000 * 1_082 * 8 / 100);
+}
+
+/// A ring of 16 hosts, a tree of 8 with 4 chunks and an exchange between 8: each has sent its bytes, 2 (n - 1) times those of a host, or
+/// once between each two hosts.
+#[test]
+fn collectives_complete_and_their_bytes_add_up() {
+    let flows = 2 * 15 * 16 + 2 * 7 * 4 + 8 * 7;
+    let (input, totals) = check("collectives.toml", flows);
+    let bytes: u64 = totals.completions.iter().map(|done| input.flows[done.flow as usize].bytes).sum();
+    assert_eq!(bytes, (2 * 15 + 2 * 7) * 1_000_000 + 8 * 7 * 50_000);
+}
+
+#[test]
+fn requests_are_answered_in_rounds() {
+    let (input, _) = check("requests.toml", 8 * 5 * 2 + 2 + 4);
+    assert_eq!(input.flows.iter().filter(|flow| flow.bytes == 200).count(), 8 * 5);
 }
 
 #[test]
@@ -231,6 +248,20 @@ fn what_is_wrong_is_shown_with_its_line_and_a_mark() {
         ("[[workload]]", "[[work]]", "no `workload`", "1:1"),
         ("[topology]", "[topology", "not TOML", "2:10"),
         ("pairs = [[0, 1], [2, 1]]", "", "no `pairs`: expected pairs of hosts", "16:1"),
+        ("\"10kB\"", "\"10kB\"\nthink = \"1us\"", "`think` is the time between a request and its response", "16:1"),
+        ("\"10kB\"", "\"10kB\"\nrepeat = 9000000", "18000000 flows: expected at most 16776192", "16:1"),
+        (
+            "\"10kB\"",
+            "\"10kB\"\n[[workload]]\nkind = \"all-to-all\"\nhosts = \"0-2,2\"\nbytes = 1",
+            "`hosts`: expected at least 2 hosts from 0 to 3, such as \"0-3,8\", not `\"0-2,2\"`",
+            "22:9",
+        ),
+        (
+            "\"10kB\"",
+            "\"10kB\"\n[[workload]]\nkind = \"all-reduce\"\nalgorithm = \"ring\"\nbytes = 3",
+            "`bytes`: expected a size of at least 4 bytes, one for each part, not `3`",
+            "23:9",
+        ),
         (
             "\"10kB\"",
             "\"10kB\"\n[[workload]]\nkind = \"poisson\"\ncdf = \"a.txt\"\nload = 3",
@@ -302,12 +333,33 @@ fn what_is_wrong_in_a_named_file_is_shown_there() {
     };
     for (text, shown) in [
         ("Nodes 9\nConnections 0\n", "expected a number of nodes: the topology has 4 hosts, not `9`\n --> "),
-        ("Nodes 4\nConnections 1\nTriggers 2\n", "expected 0: triggers are not simulated"),
-        ("Nodes 4\nConnections 1\n0->1 id 1 trigger 1 size 5\n", "triggers are not simulated"),
+        ("Nodes 4\nFailures 2\n", "expected 0: failures are not simulated"),
+        ("Nodes 4\nTriggers 1\n0->1 id 1 start 0 size 5\n", "expected 0: so many triggers follow"),
+        ("0->1 id 1 trigger 1 size 5\n", "trigger 1 has no definition such as trigger id 1 oneshot"),
+        ("0->1 trigger 1 size 5\ntrigger id 1 oneshot\n", "trigger 1 is activated 0 times: expected once"),
+        (
+            "0->1 trigger 1 size 5\n1->2 start 0 size 5 send_done_trigger 1\ntrigger id 1 barrier count 2\n",
+            "trigger 1 is activated 1 times: expected its count, 2",
+        ),
+        (
+            "0->1 trigger 1 size 5\n1->2 start 0 size 5 recv_done_trigger 1\n2->3 trigger 1 size 5\n\
+             trigger id 1 multishot\n",
+            "trigger 1 is activated 1 times: expected once for each of its 2 connections",
+        ),
+        (
+            "0->1 trigger 1 size 5 send_done_trigger 2\n1->2 trigger 2 size 5 send_done_trigger 1\n\
+             trigger id 1 oneshot\ntrigger id 2 oneshot\n",
+            "the connection never begins: what it waits for waits for it",
+        ),
+        ("0->1 start 0 trigger 1 size 5\ntrigger id 1 oneshot\n", "expected size, and either start or trigger"),
+        ("0->1 trigger 1 trigger 1 size 5\n", "expected one trigger that starts the connection"),
+        ("trigger id 1 barrier\n", "expected count, after barrier"),
+        ("trigger id 0 oneshot\n", "expected the number of a trigger, at least 1, not `0`"),
+        ("trigger id 1 twice\n", "expected oneshot, multishot or barrier, not `twice`"),
         ("Nodes 4\nConnections 2\n0->1 start 0 size 5\n", "expected 1: so many connections follow"),
         ("Nodes 4\nConnections 1\n0->4 start 0 size 5\n", "expected two different nodes below 4, not `0->4`"),
-        ("Nodes 4\nConnections 1\n0->1 size 5\n", "expected start and size"),
-        ("Nodes 4\n# 0->1\nlinks\n", "expected a connection such as 0->1, not `links`"),
+        ("Nodes 4\nConnections 1\n0->1 size 5\n", "expected size, and either start or trigger"),
+        ("Nodes 4\n# 0->1\nlinks\n", "expected a connection such as 0->1, or a trigger, not `links`"),
     ] {
         let error = connections(text);
         assert!(error.contains(shown) && error.contains("a.cm:"), "{text}: {error}");
@@ -423,10 +475,8 @@ fn published_distributions_are_read() {
     };
     assert_eq!(matrix(&incast).unwrap().flows.len(), 15);
     let error = matrix(&folder.join("htsim-a2a16-triggers.cm")).err().unwrap().to_string();
-    assert!(
-        error.starts_with("expected 0: triggers are not simulated; give a file without them, not `3360`"),
-        "{error}"
-    );
+    // The file has fewer connections than its second line says, which htsim refuses too.
+    assert!(error.starts_with("expected 240: so many connections follow"), "{error}");
 }
 
 /// Four hosts send to one over a buffer in which each may have 50 kB. With PFC they are paused and nothing is dropped; without it

@@ -5,6 +5,7 @@ use super::packets::{InFlight, Kind, Meta, PacketId};
 use super::ready::ReadySet;
 use super::transport::{Acked, Arrival, Marks, NEVER, Outgoing, Receiving, Recovery, Sending};
 use super::{Completion, FIRST_QPN, FlowSpec, Network, Notice, Origin, Place};
+use crate::dependencies::Milestone;
 use crate::marking::Pauses;
 use crate::packet::{self, Control, Flow};
 use crate::{Picos, instant};
@@ -309,6 +310,16 @@ impl Network<'_> {
         let at = &mut self.hosts[host as usize];
         at.control.push_back(packet);
         if self.is_tapped(self.hosts[host as usize].node) { self.show(now, Origin::Sent, packet) } else { Ok(()) }
+    }
+
+    /// A flow reaches a milestone at this time. Those that need no other one begin when their delay is over.
+    fn reach(&mut self, at: Picos, flow: u32, milestone: Milestone) {
+        let Self { dependents, specs, calendar, .. } = self;
+        dependents.reach(flow, milestone, |next| {
+            let start = &mut specs[next as usize].start;
+            *start = start.saturating_add(at);
+            calendar.add(Event::new(*start, EventClass::Start, next));
+        });
     }
 
     /// A flow begins: with the handshake of its connection, or at once.
@@ -648,6 +659,12 @@ impl Network<'_> {
         self.totals.injected += 1;
         self.totals.sent_again += u64::from(again);
         layout.fill(self.slab.header_mut(packet), &ends, opcode, psn, acknowledged, instant(now).stamp());
+        if self.dependents.is_awaited(Milestone::Sent) && !again && sender.sending.is_sent() {
+            let host = &self.hosts[sender.host as usize];
+            let left_at = now + self.ports[host.port as usize].serialisation(line_bytes);
+            self.reach(left_at, flow, Milestone::Sent);
+        }
+        let sender = &mut self.senders[flow as usize];
         sender.last_bytes = line_bytes;
         let (host, handle) = (sender.host, sender.handle.expect("opened at its start"));
         self.schedule_timeout(flow);
@@ -720,6 +737,12 @@ impl Network<'_> {
             let msn = acknowledged.then_some(messages);
             let fields = RxFields { msn, remote: Some(ends.sender_qpn), ..RxFields::at(instant(now)) };
             self.deliver(now, host, &roce, &fields)?;
+        }
+        if self.dependents.is_awaited(Milestone::Received) && matches!(arrival, Arrival::Expected { .. }) {
+            let Sender { sending, receiving, .. } = &self.senders[flow as usize];
+            if sending.is_received(receiving.expected) {
+                self.reach(now, flow, Milestone::Received);
+            }
         }
         let ack = Aeth { syndrome: Syndrome::Ack { credits: 0 }, msn: messages };
         match arrival {
@@ -794,7 +817,7 @@ impl Network<'_> {
         }
         if is_complete {
             let start = self.specs[flow as usize].start;
-            self.totals.completions.push(Completion { flow, time: now - start });
+            self.totals.completions.push(Completion { flow, start, time: now - start });
             let Host { group, nic, slots, open, .. } = &mut self.hosts[host as usize];
             let sender = &mut self.senders[flow as usize];
             if let Some(handle) = sender.handle.take() {
@@ -804,6 +827,7 @@ impl Network<'_> {
                 self.open_flows -= 1;
             }
             (sender.template, sender.ack_template) = (Vec::new(), Vec::new());
+            self.reach(now, flow, Milestone::Acknowledged);
         } else {
             self.settle(now, flow);
         }

@@ -31,6 +31,7 @@ pub use series::{Quantity, Sample, Subject};
 pub use topology::{Kind, Link, SwitchPort, Topology};
 pub use transport::{Recovery, Transport};
 
+use crate::dependencies::{Dependents, Wait};
 use crate::marking::{Pauses, Stages};
 use crate::packet::{self, Control, DataLayout, Flow, PacketFormat};
 use crate::{Picos, instant};
@@ -65,7 +66,7 @@ pub struct FlowSpec {
     pub destination: u32,
     /// Bytes of payload.
     pub bytes: u64,
-    /// When it begins.
+    /// When it begins, or, if it waits for others, how long after the last milestone that it needs.
     pub start: Picos,
     /// The traffic class and PFC priority of its packets, 0 to 7.
     pub class: u8,
@@ -79,6 +80,8 @@ pub struct Scenario<'a> {
     pub topology: &'a Topology,
     /// The flows, in the order in which they begin.
     pub flows: &'a [FlowSpec],
+    /// What flows wait for; each flow at most once.
+    pub waits: &'a [Wait],
     /// What hosts run.
     pub algorithm: &'a dyn Algorithm,
     /// The settings of its two machines.
@@ -132,6 +135,7 @@ impl<'a> Scenario<'a> {
         Self {
             topology,
             flows,
+            waits: &[],
             algorithm,
             settings,
             stages: Box::new(|_| Ok(Vec::new())),
@@ -186,6 +190,8 @@ type Tap<'a> = Box<dyn FnMut(Picos, Origin, &[u8]) -> Result<()> + 'a>;
 pub struct Completion {
     /// Its number among the flows of the scenario.
     pub flow: u32,
+    /// When it began.
+    pub start: Picos,
     /// From its start to the arrival of the last acknowledgement.
     pub time: Picos,
 }
@@ -264,7 +270,9 @@ pub struct Network<'a> {
     switches: Vec<Switch>,
     routes: Routes,
     groups: Vec<Box<dyn NicGroup>>,
+    /// The flows; those that have waited have their true start.
     specs: Vec<FlowSpec>,
+    dependents: Dependents,
     /// Flows that have been opened and are not complete.
     open_flows: u32,
     senders: Vec<Sender>,
@@ -391,6 +399,7 @@ impl<'a> Network<'a> {
             routes,
             groups: Vec::new(),
             specs: scenario.flows.to_vec(),
+            dependents: Dependents::new(scenario.flows.len(), scenario.waits)?,
             open_flows: 0,
             senders: (0..flows.len()).map(|_| Sender::idle()).collect(),
             flows,
@@ -435,7 +444,9 @@ impl<'a> Network<'a> {
             }
             ensure!(spec.bytes > 0, "flow {number} has no bytes");
             ensure!(usize::from(spec.class) < CLASSES, "flow {number} has class {}: expected 0 to 7", spec.class);
-            network.calendar.add(Event::new(spec.start, Class::Start, number));
+            if !network.dependents.waits(number) {
+                network.calendar.add(Event::new(spec.start, Class::Start, number));
+            }
         }
         if let Some((node, pauses)) = scenario.pauses {
             let is_host = matches!(network.places.get(node as usize), Some(Place::Host(_)));

@@ -174,6 +174,17 @@ impl Sending {
         self.acked == self.packets
     }
 
+    /// Whether all packets were sent at least once.
+    pub(super) const fn is_sent(&self) -> bool {
+        self.sent == self.packets
+    }
+
+    /// Whether the receiver has all packets if it expects this one next. At most half of the sequence numbers are in flight, so
+    /// that the number behind the last packet is reached once.
+    pub(super) const fn is_received(&self, expected: Psn) -> bool {
+        self.is_sent() && expected.get() == self.first_psn.plus(self.packets as u32).get()
+    }
+
     /// Whether a packet is to be sent that was not sent before in this order, for which the window must be open.
     pub(super) const fn has_new(&self) -> bool {
         self.next < self.packets && self.next - self.acked < MOST_IN_FLIGHT

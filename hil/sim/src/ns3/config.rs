@@ -270,6 +270,7 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         transport: Transport::default(),
         topology,
         flows,
+        waits: Vec::new(),
         algorithm,
         settings,
         int_layout: IntLayout::Compact,

@@ -27,7 +27,7 @@ use switches::{buffer, buffers, check_multiplier, port_key, stages};
 use table::{TIME, Table, Value, count, probability, size, text, time, truth};
 use toml::de::{DeTable, DeValue};
 use topology::topology;
-use workload::workload;
+use workload::{Traffic, workload};
 
 /// The most nodes: an address in `fct.txt` has 16 bits for the number of a node.
 const MOST_NODES: u32 = 1 << 16;
@@ -88,12 +88,14 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     };
     let of_algorithm = within(&table, "algorithm", "a table with the name of the algorithm")?;
     let (algorithm, settings) = machines(&of_algorithm)?;
-    let mut flows = Vec::new();
+    let mut traffic = Traffic::default();
     let workloads = table.find("workload").ok_or_else(|| table.missing("workload", "[[workload]], at least one"))?;
     for (number, value) in array(&source, workloads)?.iter().enumerate() {
         let seed = crate::workload::stream(seed, &format!("workload {number}")).draw();
-        workload(&Table::of(&source, value)?, &topology, seed, &mut files, &mut flows)?;
+        workload(&Table::of(&source, value)?, &topology, seed, &mut files, &mut traffic)?;
     }
+    traffic.sort();
+    let Traffic { mut flows, waits } = traffic;
     if flows.is_empty() || flows.len() > MOST_FLOWS as usize {
         let message = format!("the workloads have {} flows: expected 1 to {MOST_FLOWS}", flows.len());
         return Err(source.error(&workloads.span(), &message));
@@ -101,7 +103,6 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     for buffer in [&mut buffer].into_iter().chain(buffers.values_mut()).filter(|buffer| buffer.lossless != 0) {
         buffer.lossless = classes(&flows);
     }
-    flows.sort_by_key(|flow| flow.start);
     ns3::flow::number(&mut flows);
     let (longest, paths) = paths(&topology, &flows, payload).map_err(|error| table.error(&format!("{error:#}")))?;
     let base_rtt = base_rtt.unwrap_or(longest);
@@ -141,6 +142,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         transport,
         topology,
         flows,
+        waits,
         algorithm,
         settings,
         stages: Box::new(move |port| Ok(of_ports.get(&port_key(&port)).cloned().unwrap_or_default())),

@@ -159,6 +159,20 @@ pub(super) fn count_or_size(value: &DeValue<'_>) -> Option<u32> {
     count(value, 0, u32::MAX).or_else(|| size(value)?.try_into().ok())
 }
 
+/// Hosts below `hosts`: numbers and ranges with both ends, separated by commas, each host once.
+pub(super) fn hosts_of(value: &DeValue<'_>, hosts: u32) -> Option<Vec<u32>> {
+    let mut all = Vec::new();
+    for range in text(value)?.split(',') {
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        let [from, to] = [from, to].map(|host| host.trim().parse::<u32>().ok().filter(|&host| host < hosts));
+        all.extend(from?..=to.filter(|&to| Some(to) >= from)?);
+    }
+    let mut sorted = all.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    (sorted.len() == all.len()).then_some(all)
+}
+
 /// A truth value.
 pub(super) fn truth(value: &DeValue<'_>) -> Option<bool> {
     match value {

@@ -1,14 +1,50 @@
 //! The flows of a scenario.
 
-use super::table::{SIZE, TIME, Table, Value, count, size, time};
+use super::table::{SIZE, TIME, Table, Value, count, hosts_of, size, time};
 use super::{Files, MOST_FLOWS, array};
+use crate::dependencies::Wait;
 use crate::fabric::{DATA_CLASS, FlowSpec, Kind, Topology};
 use crate::source::Source;
-use crate::workload::{Cdf, HostFlow, Limit, Poisson, incast, next, permutation};
+use crate::workload::{
+    Cdf, HostFlow, HostFlows, Limit, Poisson, Rounds, all_to_all, incast, next, permutation, ring_all_reduce, spread,
+    stagger, tree_all_reduce,
+};
 use crate::{Picos, htsim, ns3};
 use anyhow::{Error, Result};
 use hil_algorithms::settings::typed;
 use toml::de::DeValue;
+
+/// The flows of all workloads.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    pub(super) flows: Vec<FlowSpec>,
+    pub(super) waits: Vec<Wait>,
+}
+
+impl Traffic {
+    /// Adds flows, whose `waits` name them by their order among those that are added.
+    fn add(&mut self, flows: impl IntoIterator<Item = FlowSpec>, waits: Vec<Wait>) {
+        let first = self.flows.len() as u32;
+        self.flows.extend(flows);
+        self.waits.extend(waits.into_iter().map(|wait| wait.renumbered(|flow| first + flow)));
+    }
+
+    /// Puts the flows in the order in which they begin. Those that wait for others are behind all that do not.
+    pub(super) fn sort(&mut self) {
+        let mut waits = vec![false; self.flows.len()];
+        self.waits.iter().for_each(|wait| waits[wait.flow as usize] = true);
+        let mut order: Vec<u32> = (0..self.flows.len() as u32).collect();
+        order.sort_by_key(|&flow| {
+            let waits = waits[flow as usize];
+            (waits, if waits { 0 } else { self.flows[flow as usize].start })
+        });
+        let mut places = vec![0; order.len()];
+        (0u32..).zip(&order).for_each(|(place, &flow)| places[flow as usize] = place);
+        self.flows = order.iter().map(|&flow| self.flows[flow as usize]).collect();
+        let waits = std::mem::take(&mut self.waits);
+        self.waits = waits.into_iter().map(|wait| wait.renumbered(|flow| places[flow as usize])).collect();
+    }
+}
 
 /// Adds the flows of a workload.
 pub(super) fn workload(
@@ -16,13 +52,14 @@ pub(super) fn workload(
     topology: &Topology,
     seed: u64,
     files: &mut Files,
-    flows: &mut Vec<FlowSpec>,
+    traffic: &mut Traffic,
 ) -> Result<()> {
     let source = table.source;
-    let kinds = ["next", "permutation", "pairs", "incast", "poisson", "htsim", "ns3"];
+    let kinds = ["next", "permutation", "pairs", "incast", "poisson", "all-reduce", "all-to-all", "htsim", "ns3"];
     let kind = table.choice("kind", &kinds)?;
     let nodes: Vec<u32> = topology.hosts().collect();
-    let hosts = nodes.len() as u32;
+    let count_of_hosts = nodes.len() as u32;
+    let last = count_of_hosts - 1;
     if kind == "ns3" {
         let path = table.file("file")?;
         table.finish()?;
@@ -36,7 +73,7 @@ pub(super) fn workload(
             }
         }
         files.add(path, &file);
-        flows.extend(read);
+        traffic.add(read, Vec::new());
         return Ok(());
     }
     let label = table.get("label", "a whole number from 0 to 65535", |value| count(value, 0, u16::MAX))?;
@@ -44,77 +81,146 @@ pub(super) fn workload(
     let class = table.get("class", "a PFC priority, 0 to 7", |value| count(value, 0, 7))?.unwrap_or(DATA_CLASS);
     let begin = || Ok::<_, Error>(table.get("start", TIME, time)?.unwrap_or(0));
     let bytes = || table.need("bytes", SIZE, size);
-    let host = format!("a host from 0 to {}", hosts - 1);
-    let read: Vec<HostFlow> = match kind {
-        "next" => next(hosts, bytes()?, begin()?),
-        "permutation" => permutation(hosts, bytes()?, begin()?, seed),
+    let hosts = |key, least: usize| {
+        let what = format!("at least {least} hosts from 0 to {last}, such as \"0-3,8\"");
+        let hosts =
+            table.get(key, &what, |value| hosts_of(value, count_of_hosts).filter(|hosts| hosts.len() >= least))?;
+        Ok::<_, Error>(hosts.unwrap_or_else(|| (0..count_of_hosts).collect()))
+    };
+    let flows: HostFlows = match kind {
+        "next" => in_rounds(table, seed, next(&hosts("hosts", 2)?, bytes()?, begin()?))?,
+        "permutation" => in_rounds(table, seed, permutation(&hosts("hosts", 2)?, bytes()?, begin()?, seed))?,
         "pairs" => {
             let (bytes, start) = (bytes()?, begin()?);
             let what = "pairs of hosts such as [[0, 1], [2, 3]]";
             let pairs = table.find("pairs").ok_or_else(|| table.missing("pairs", what))?;
             let pair = |value: &Value<'_>| {
                 let ends = match value.get_ref() {
-                    DeValue::Array(ends) => ends.iter().map(|end| count(end.get_ref(), 0, hosts - 1)).collect(),
+                    DeValue::Array(ends) => ends.iter().map(|end| count(end.get_ref(), 0, last)).collect(),
                     _ => None,
                 };
                 match ends.unwrap_or_else(Vec::new)[..] {
                     [source, destination] if source != destination => {
                         Ok(HostFlow { source, destination, bytes, start })
                     }
-                    _ => Err(source.error(&value.span(), &format!("expected [{host}, another host]"))),
+                    _ => Err(source.error(&value.span(), &format!("expected [a host from 0 to {last}, another host]"))),
                 }
             };
-            array(source, pairs)?.iter().map(pair).collect::<Result<_>>()?
+            in_rounds(table, seed, array(source, pairs)?.iter().map(pair).collect::<Result<_>>()?)?
         }
         "incast" => {
-            let receiver = table.get("receiver", &host, |value| count(value, 0, hosts - 1))?.unwrap_or(0);
-            let what = format!("how many hosts send, from 1 to {}", hosts - 1);
-            let senders = table.get("senders", &what, |value| count(value, 1, hosts - 1))?.unwrap_or(hosts - 1);
-            let senders: Vec<u32> = (1..=senders).map(|nth| (receiver + nth) % hosts).collect();
-            let spread = table.get("spread", TIME, time)?.unwrap_or(0);
-            incast(&senders, receiver, bytes()?, begin()?, spread, seed)
+            let host = format!("a host from 0 to {last}");
+            let receiver = table.get("receiver", &host, |value| count(value, 0, last))?.unwrap_or(0);
+            let what = format!("how many hosts send, from 1 to {last}");
+            let senders = table.get("senders", &what, |value| count(value, 1, last))?.unwrap_or(last);
+            let senders: Vec<u32> = (1..=senders).map(|nth| (receiver + nth) % count_of_hosts).collect();
+            in_rounds(table, seed, incast(&senders, receiver, bytes()?, begin()?))?
         }
-        "poisson" => {
-            let path = table.file("cdf")?;
-            let file = Source::read(&path)?;
-            let sizes = Cdf::of(&file)?;
-            files.add(path, &file);
-            let what = "a fraction of the rate of a host's link, above 0 and at most 2";
-            let load = table.need("load", what, |value| {
-                let number = typed(value).parse().ok();
-                number.filter(|load: &f64| *load > 0.0 && *load <= 2.0)
-            })?;
-            let duration = table.get("duration", TIME, time)?;
-            let most = table.get("flows", "a number of flows, at least 1", |value| count(value, 1, u64::MAX))?;
-            let limit = match (duration, most) {
-                (Some(duration), None) => Limit::Duration(duration),
-                (None, Some(most)) => Limit::Flows(most),
-                _ => return Err(table.error("expected either `duration` or `flows`, where arrivals end")),
-            };
-            let mut rates = vec![0; topology.nodes.len()];
-            for link in &topology.links {
-                link.ends.iter().for_each(|&end| rates[end as usize] = link.bits_per_second);
+        "poisson" => poisson(table, topology, &nodes, seed, files)?.into(),
+        "all-reduce" => {
+            let (hosts, start) = (hosts("hosts", 2)?, begin()?);
+            let is_ring = table.choice("algorithm", &["ring", "tree"])? == "ring";
+            let parts = if is_ring { hosts.len() as u32 } else { chunks(table)? };
+            let what = format!("a size of at least {parts} bytes, one for each part");
+            let bytes = table.need("bytes", &what, |value| size(value).filter(|&size| size >= u64::from(parts)))?;
+            let compute = table.get("compute", TIME, time)?.unwrap_or(0);
+            fits(table, 2.0 * (hosts.len() as f64 - 1.0) * f64::from(parts))?;
+            if is_ring {
+                ring_all_reduce(&hosts, bytes, start, compute)
+            } else {
+                tree_all_reduce(&hosts, bytes, parts, start, compute)
             }
-            let rates: Vec<u64> = nodes.iter().map(|&node| rates[node as usize]).collect();
-            let poisson = Poisson { sizes: &sizes, load, rates: &rates, start: begin()?, limit };
-            if poisson.expected() > f64::from(MOST_FLOWS) {
-                let message = format!("{:.0} flows: expected at most {MOST_FLOWS}", poisson.expected());
-                return Err(table.error(&message));
-            }
-            poisson.flows(seed)
+        }
+        "all-to-all" => {
+            let (hosts, start) = (hosts("hosts", 2)?, begin()?);
+            fits(table, hosts.len() as f64 * (hosts.len() as f64 - 1.0))?;
+            let what = "a number of rounds, at least 1";
+            let at_once = table.get("at_once", what, |value| count(value, 1, u32::MAX))?.unwrap_or(1);
+            all_to_all(&hosts, bytes()?, at_once, start)
         }
         _ => {
             let path = table.file("file")?;
             let file = Source::read(&path)?;
-            let read = htsim::connections::read(&file, hosts)?;
+            let read = htsim::connections::read(&file, count_of_hosts)?;
             files.add(path, &file);
             read
         }
     };
     table.finish()?;
-    flows.extend(read.into_iter().map(|HostFlow { source, destination, bytes, start }| {
+    let specs = flows.flows.into_iter().map(|HostFlow { source, destination, bytes, start }| {
         let ends = [source, destination].map(|host| nodes[host as usize]);
         FlowSpec { class, ..ns3::flow::spec(ends, bytes, start as Picos, label) }
-    }));
+    });
+    traffic.add(specs, flows.waits);
     Ok(())
+}
+
+/// Into how many chunks a tree all-reduce divides its bytes.
+fn chunks(table: &Table<'_>) -> Result<u32> {
+    let what = "a number of chunks, from 1 to 65536";
+    Ok(table.get("chunks", what, |value| count(value, 1, 65_536))?.unwrap_or(1))
+}
+
+/// Refuses more flows than there can be.
+fn fits(table: &Table<'_>, flows: f64) -> Result<()> {
+    let message = format!("{flows:.0} flows: expected at most {MOST_FLOWS}");
+    if flows > f64::from(MOST_FLOWS) { Err(table.error(&message)) } else { Ok(()) }
+}
+
+/// Flows that begin as the keys of their table say: together, a step apart or at random; once or in rounds; by themselves or at
+/// requests.
+fn in_rounds(table: &Table<'_>, seed: u64, mut flows: Vec<HostFlow>) -> Result<HostFlows> {
+    if let Some(step) = table.get("stagger", TIME, time)? {
+        stagger(&mut flows, step);
+    }
+    if let Some(range) = table.get("spread", TIME, time)? {
+        spread(&mut flows, range, seed);
+    }
+    let what = "a number of rounds, at least 1";
+    let rounds = Rounds {
+        request: table.get("request", SIZE, size)?,
+        think: table.get("think", TIME, time)?.unwrap_or(0),
+        repeat: table.get("repeat", what, |value| count(value, 1, MOST_FLOWS))?.unwrap_or(1),
+        gap: table.get("gap", TIME, time)?.unwrap_or(0),
+    };
+    if rounds.think > 0 && rounds.request.is_none() {
+        return Err(table.error("`think` is the time between a request and its response: expected `request` too"));
+    }
+    fits(table, flows.len() as f64 * f64::from(rounds.repeat) * if rounds.request.is_some() { 2.0 } else { 1.0 })?;
+    Ok(rounds.of(flows))
+}
+
+/// Flows that arrive as a Poisson process.
+fn poisson(
+    table: &Table<'_>,
+    topology: &Topology,
+    nodes: &[u32],
+    seed: u64,
+    files: &mut Files,
+) -> Result<Vec<HostFlow>> {
+    let path = table.file("cdf")?;
+    let file = Source::read(&path)?;
+    let sizes = Cdf::of(&file)?;
+    files.add(path, &file);
+    let what = "a fraction of the rate of a host's link, above 0 and at most 2";
+    let load = table.need("load", what, |value| {
+        let number = typed(value).parse().ok();
+        number.filter(|load: &f64| *load > 0.0 && *load <= 2.0)
+    })?;
+    let duration = table.get("duration", TIME, time)?;
+    let most = table.get("flows", "a number of flows, at least 1", |value| count(value, 1, u64::MAX))?;
+    let limit = match (duration, most) {
+        (Some(duration), None) => Limit::Duration(duration),
+        (None, Some(most)) => Limit::Flows(most),
+        _ => return Err(table.error("expected either `duration` or `flows`, where arrivals end")),
+    };
+    let mut rates = vec![0; topology.nodes.len()];
+    for link in &topology.links {
+        link.ends.iter().for_each(|&end| rates[end as usize] = link.bits_per_second);
+    }
+    let rates: Vec<u64> = nodes.iter().map(|&node| rates[node as usize]).collect();
+    let start = table.get("start", TIME, time)?.unwrap_or(0);
+    let poisson = Poisson { sizes: &sizes, load, rates: &rates, start, limit };
+    fits(table, poisson.expected())?;
+    Ok(poisson.flows(seed))
 }

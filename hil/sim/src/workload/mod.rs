@@ -2,14 +2,19 @@
 //! how fast each can send.
 
 mod cdf;
+mod collectives;
 mod patterns;
 mod poisson;
+mod rounds;
 
 pub use cdf::Cdf;
-pub use patterns::{incast, next, permutation};
+pub use collectives::{all_to_all, ring_all_reduce, tree_all_reduce};
+pub use patterns::{incast, next, permutation, spread, stagger};
 pub use poisson::{Limit, Poisson};
+pub use rounds::Rounds;
 
 use crate::Picos;
+use crate::dependencies::Wait;
 use hil_cores::random::SplitMix;
 
 /// A flow between two hosts.
@@ -21,8 +26,24 @@ pub struct HostFlow {
     pub destination: u32,
     /// Bytes of payload.
     pub bytes: u64,
-    /// When it begins.
+    /// When it begins, or, if it waits for others, how long after the last milestone that it needs.
     pub start: Picos,
+}
+
+/// Flows of which some wait for others.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct HostFlows {
+    /// The flows.
+    pub flows: Vec<HostFlow>,
+    /// What they wait for, by their numbers in `flows`.
+    pub waits: Vec<Wait>,
+}
+
+impl From<Vec<HostFlow>> for HostFlows {
+    /// Flows that wait for nothing.
+    fn from(flows: Vec<HostFlow>) -> Self {
+        Self { flows, waits: Vec::new() }
+    }
 }
 
 /// The random numbers for a purpose: each purpose of a seed has a sequence of its own, so that what one draws changes no other.

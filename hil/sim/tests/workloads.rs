@@ -1,0 +1,167 @@
+//! Flows that wait for others, in a network: when they begin, and what collectives take.
+
+use hil_sim::Picos;
+use hil_sim::fabric::{Completion, Scenario, Totals};
+use hil_sim::input::Input;
+use std::fs;
+
+/// Without congestion control, so that each flow has the line rate, on a star of links of 100 Gb/s and 1 us.
+fn star(hosts: u32, workload: &str, files: &[(&str, &str)]) -> Input {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let text = format!(
+        "[topology]\nkind = \"star\"\nhosts = {hosts}\nrate = \"100Gb/s\"\ndelay = \"1us\"\n[algorithm]\nname = \"pfc\"\n\
+         [[workload]]\n{workload}\n"
+    );
+    let path = folder.path().join("scenario.toml");
+    fs::write(&path, text).unwrap();
+    hil_sim::read(&path, None).unwrap_or_else(|error| panic!("{error:#}"))
+}
+
+/// A run, which is the same in any order of adding events.
+fn run(input: &Input) -> Totals {
+    let totals = input.scenario().run().unwrap();
+    for seed in 1..4 {
+        let shuffled = Scenario { shuffle: Some(seed), ..input.scenario() }.run().unwrap();
+        assert!(shuffled == totals, "another order of adding events changes the run");
+    }
+    assert_eq!(totals.completions.len(), input.flows.len());
+    totals
+}
+
+/// The completions of the flows in their order.
+fn by_flow(totals: &Totals) -> Vec<Completion> {
+    let mut completions = totals.completions.clone();
+    completions.sort_by_key(|done| done.flow);
+    completions
+}
+
+/// How long a packet with so many bytes of payload occupies a link: headers and ICRC have 58 bytes, preamble, check sequence and gap
+/// 24, and a byte takes 80 ps. Frames have at least 64 bytes with the check sequence, which all here exceed.
+const fn line_time(payload: u64) -> Picos {
+    (payload + 58 + 24) * 80
+}
+
+/// From the first byte of a flow to the receipt of its last: serialisation of all packets, once more that of the longest, which the
+/// switch has when the next one has left the sender, and two propagation delays.
+fn one_way(bytes: u64) -> Picos {
+    let (whole, rest) = (bytes / 1_000, bytes % 1_000);
+    let longest = if whole > 0 { 1_000 } else { rest };
+    whole * line_time(1_000) + if rest > 0 { line_time(rest) } else { 0 } + line_time(longest) + 2_000_000
+}
+
+/// An acknowledgement has 4 bytes in addition to the headers.
+const ACK: Picos = 2 * line_time(4) + 2_000_000;
+
+#[test]
+fn a_response_begins_when_the_request_is_there_and_the_next_request_when_the_response_is() {
+    let flows = "kind = \"pairs\"\npairs = [[1, 0]]\nbytes = 10500\nrequest = 16\nthink = \"3us\"\nrepeat = 2\n\
+                 gap = \"5us\"\nstart = \"7us\"";
+    let input = star(2, flows, &[]);
+    let done = by_flow(&run(&input));
+    let ends: Vec<_> = input.flows.iter().map(|flow| (flow.source, flow.bytes)).collect();
+    assert_eq!(ends, [(0, 16), (1, 10_500), (0, 16), (1, 10_500)]);
+    let first = 7_000_000 + one_way(16) + 3_000_000;
+    let second = first + one_way(10_500) + 5_000_000;
+    let starts: Vec<Picos> = done.iter().map(|done| done.start).collect();
+    assert_eq!(starts, [7_000_000, first, second, second + one_way(16) + 3_000_000]);
+    assert_eq!(done[1].time, one_way(10_500) + ACK);
+}
+
+/// Without requests a round ends with the acknowledgement.
+#[test]
+fn flows_are_repeated_after_their_acknowledgement() {
+    let input = star(2, "kind = \"pairs\"\npairs = [[1, 0]]\nbytes = 3000\nrepeat = 3\ngap = \"1us\"", &[]);
+    let starts: Vec<Picos> = by_flow(&run(&input)).iter().map(|done| done.start).collect();
+    let round = one_way(3_000) + ACK + 1_000_000;
+    assert_eq!(starts, [0, round, 2 * round]);
+}
+
+/// All hosts of a ring send at the same times, and no two flows share a link: each of the 2 (n - 1) steps takes the time from the
+/// first byte of a part to its receipt, and the sum of it.
+#[test]
+fn a_ring_takes_the_time_of_its_steps() {
+    for hosts in [2u64, 5, 16] {
+        let part = 20_500;
+        let ring = format!("kind = \"all-reduce\"\nalgorithm = \"ring\"\nbytes = {}\ncompute = \"2us\"", hosts * part);
+        let input = star(hosts as u32, &ring, &[]);
+        let totals = run(&input);
+        let steps = 2 * (hosts - 1);
+        assert_eq!(totals.completions.len() as u64, hosts * steps);
+        let last = totals.completions.iter().map(|done| done.start + done.time).max().unwrap();
+        assert_eq!(last, steps * one_way(part) + (steps - 1) * 2_000_000 + ACK, "{hosts} hosts");
+    }
+}
+
+/// A tree of three hosts: both others send to the root at the same time, which has the last byte when its link has carried both;
+/// then it sends to both, which share its link.
+#[test]
+fn a_tree_reduces_and_then_broadcasts() {
+    let tree = "kind = \"all-reduce\"\nalgorithm = \"tree\"\nbytes = 50000\ncompute = \"2us\"";
+    let input = star(3, tree, &[]);
+    let done = by_flow(&run(&input));
+    let ends: Vec<_> = input.flows.iter().map(|flow| (flow.source, flow.destination)).collect();
+    assert_eq!(ends, [(1, 0), (2, 0), (0, 1), (0, 2)]);
+    let both = 101 * line_time(1_000) + 2_000_000;
+    assert_eq!((done[2].start, done[3].start), (both + 2_000_000, both + 2_000_000));
+}
+
+/// Two chunks of an edge follow each other without a gap, as messages of one queue pair do.
+#[test]
+fn chunks_of_an_edge_follow_each_other() {
+    let tree = "kind = \"all-reduce\"\nalgorithm = \"tree\"\nbytes = 50000\nchunks = 2";
+    let done = by_flow(&run(&star(2, tree, &[])));
+    let starts: Vec<Picos> = done.iter().map(|done| done.start).collect();
+    let half = 25 * line_time(1_000);
+    // The first chunk up, and then, in the order of chunks: the first one down, the second one up, and that one down.
+    assert_eq!(starts[..3], [0, one_way(25_000), half]);
+    // The second chunk shares its links with acknowledgements of the first one down, at most one for each packet and link.
+    let least = half + one_way(25_000);
+    assert!((least..=least + 2 * 25 * line_time(4)).contains(&starts[3]), "{starts:?}");
+}
+
+/// Rounds of an exchange, in which all hosts send at line rate: the next round begins with the acknowledgement of the one before,
+/// or, with all at once, at the beginning.
+#[test]
+fn an_all_to_all_has_so_many_rounds_at_once() {
+    let starts = |at_once: u32| {
+        let exchange = format!("kind = \"all-to-all\"\nbytes = 8000\nat_once = {at_once}");
+        let done = by_flow(&run(&star(4, &exchange, &[])));
+        done.iter().map(|done| done.start).collect::<Vec<Picos>>()
+    };
+    assert_eq!(starts(3), [0; 12]);
+    let one = starts(1);
+    assert_eq!(one[..4], [0; 4]);
+    // Acknowledgements pass between the packets of the other direction and may wait for one of them, at two ports.
+    let round = one_way(8_000) + ACK;
+    assert!(one[4..8].iter().all(|&start| (round..=round + 2 * line_time(1_000)).contains(&start)), "{one:?}");
+}
+
+/// htsim's triggers: by the end of sending, which is the acknowledgement, and by that of receiving; a barrier of two, and one that
+/// starts a connection at each activation.
+#[test]
+fn triggers_of_htsim_start_connections() {
+    let file = "Nodes 8\nConnections 7\nTriggers 3\n\
+                0->1 id 1 start 1000 size 2000 send_done_trigger 1 recv_done_trigger 2\n\
+                2->3 id 2 start 0 size 9000 send_done_trigger 2 recv_done_trigger 3\n\
+                4->5 id 3 trigger 1 size 1000 recv_done_trigger 3\n\
+                1->0 id 4 trigger 2 size 1000\n\
+                5->4 id 5 trigger 2 size 1000\n\
+                6->7 id 6 trigger 3 size 1000\n\
+                7->6 id 7 trigger 3 size 1000\n\
+                trigger id 1 oneshot\ntrigger id 2 barrier count 2\n# the last\ntrigger id 3 multishot\n";
+    let input = star(8, "kind = \"htsim\"\nfile = \"a.cm\"", &[("a.cm", file)]);
+    let done = by_flow(&run(&input));
+    let start = |source: u32| {
+        let flow = input.flows.iter().position(|flow| flow.source == source).unwrap();
+        done[flow].start
+    };
+    let oneshot = 1_000 + one_way(2_000) + ACK;
+    assert_eq!(start(4), oneshot);
+    let barrier = one_way(9_000) + ACK;
+    assert_eq!((start(1), start(5)), (barrier, barrier));
+    // Connection 2 is received before connection 3.
+    assert_eq!((start(6), start(7)), (one_way(9_000), oneshot + one_way(1_000)));
+}
