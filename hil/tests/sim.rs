@@ -30,6 +30,24 @@ fn the_examples_write_the_same_files_in_any_order_of_events() {
     }
 }
 
+/// All acknowledgements are lost: the run ends with its own exit code, its files and its summary.
+#[test]
+fn a_run_that_stalls_writes_its_report_and_names_the_flow() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = "[topology]\nkind = \"star\"\nhosts = 2\nrate = \"100Gb/s\"\ndelay = \"1us\"\n[algorithm]\nname = \"dcqcn\"\n\
+                    [[workload]]\nkind = \"incast\"\nbytes = 1000\n[[faults]]\nkind = \"loss\"\npackets = \"ack\"\n";
+    fs::write(folder.path().join("a.toml"), scenario).unwrap();
+    let output = sim(&["a.toml", "--output", "out", "--format", "json"], folder.path());
+    assert_eq!(output.status.code(), Some(5));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.starts_with("error: nothing has progressed since 0.1"), "{error}");
+    assert!(error.contains("flow 0 from node 1 to node 0, PSN 16777088: it is not in the network"), "{error}");
+    assert!(error.contains("fault 0 lost a frame of the flow from node 0 to node 2"), "{error}");
+    let summary = String::from_utf8(output.stdout).unwrap();
+    assert!(summary.contains("\"stall\": {") && summary.contains("\"psn\": 16777088"), "{summary}");
+    assert_eq!(fs::read(folder.path().join("out/fct.txt")).unwrap(), b"");
+}
+
 #[test]
 fn an_error_shows_the_place() {
     let folder = tempfile::tempdir().unwrap();

@@ -53,6 +53,8 @@ pub struct Input {
     pub base_rtts: BTreeMap<u32, Nanos>,
     /// When it ends, even if flows are left.
     pub end: Picos,
+    /// As [`Scenario::stall`].
+    pub stall: Option<Picos>,
     /// Chooses marks, first sequence numbers, and what workloads draw.
     pub seed: u64,
     /// Where it follows another simulator.
@@ -81,6 +83,7 @@ impl Input {
             int_layout: self.int_layout,
             payload: self.payload,
             end: self.end,
+            stall: self.stall,
             seed: self.seed,
             effects: self.effects,
             faults: &self.faults,

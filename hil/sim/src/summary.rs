@@ -1,6 +1,6 @@
 //! What a run came to, for its reader and for scripts.
 
-use crate::fabric::{Completion, Totals};
+use crate::fabric::{Completion, StalledFlow, Totals};
 use crate::input::{Input, Ports};
 use crate::marking::Stages;
 use anyhow::Result;
@@ -29,6 +29,9 @@ pub struct Summary {
     pub simulated_seconds: f64,
     /// Flows.
     pub flows: Flows,
+    /// Flows that were blocked when the run ended because nothing progressed; absent if it did not end so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stall: Option<Stall>,
     /// Packets, PFC frames not counted.
     pub packets: Packets,
     /// For each rule of faults in their order, and then for each error rate of links: its kind, and on how many frames it took
@@ -171,6 +174,52 @@ pub struct Flows {
     pub completed: u64,
     /// The shortest, the median and the longest time, in microseconds; absent if no flow is complete.
     pub fct_us: Option<[f64; 3]>,
+}
+
+/// Why a run has ended because nothing progressed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stall {
+    /// Since when at least nothing had progressed, in seconds of simulated time.
+    pub since_seconds: f64,
+    /// The flows that were open.
+    pub flows: Vec<Blocked>,
+}
+
+/// A flow that did not progress.
+#[derive(Clone, Debug, Serialize)]
+pub struct Blocked {
+    /// Its number.
+    pub flow: u32,
+    /// The host that sends.
+    pub source: u32,
+    /// The host that receives.
+    pub destination: u32,
+    /// The sequence number of its first packet that is not acknowledged.
+    pub psn: u32,
+    /// What blocks this packet.
+    pub cause: String,
+}
+
+impl Blocked {
+    fn of(input: &Input, blocked: &StalledFlow) -> Self {
+        let StalledFlow { flow, psn, obstacle } = *blocked;
+        let spec = &input.flows[flow as usize];
+        Self { flow, source: spec.source, destination: spec.destination, psn: psn.get(), cause: obstacle.to_string() }
+    }
+}
+
+/// Flows of a stall that are shown in text.
+const SHOWN: usize = 10;
+
+impl fmt::Display for Stall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { since_seconds, flows } = self;
+        write!(f, "nothing has progressed since {since_seconds:.6} s, and {} flows are open", flows.len())?;
+        for Blocked { flow, source, destination, psn, cause } in flows.iter().take(SHOWN) {
+            write!(f, "\n  flow {flow} from node {source} to node {destination}, PSN {psn}: {cause}")?;
+        }
+        if flows.len() > SHOWN { write!(f, "\n  and {} more", flows.len() - SHOWN) } else { Ok(()) }
+    }
 }
 
 /// A rule of faults.
@@ -341,6 +390,10 @@ impl Summary {
                 }
             ));
         }
+        let stall = totals.stall.as_ref().map(|stall| Stall {
+            since_seconds: stall.since as f64 / 1e12,
+            flows: stall.flows.iter().map(|blocked| Blocked::of(input, blocked)).collect(),
+        });
         let control = Control { events: totals.decisions, cuts: totals.cuts, marks: totals.marks };
         Ok(Self {
             schema: 2,
@@ -362,6 +415,7 @@ impl Summary {
                 in_flight: totals.in_flight,
             },
             faults: totals.faults.iter().map(|&(kind, frames)| Fault { kind, frames }).collect(),
+            stall,
             packet_hops: totals.packet_hops,
             events: totals.events,
             cpu_seconds: cost.cpu_seconds,
@@ -386,6 +440,9 @@ impl fmt::Display for Summary {
         }
         write!(f, "{}", self.effective)?;
         writeln!(f, "flows       {completed} of {all} complete")?;
+        if let Some(stall) = &self.stall {
+            writeln!(f, "stall       {stall}")?;
+        }
         if let Some([least, median, most]) = fct_us {
             writeln!(f, "time        {least:.1} us least, {median:.1} us median, {most:.1} us most")?;
         }

@@ -90,7 +90,7 @@ impl Cli {
             Verb::Replay(args) => return replay::run(&args),
             Verb::Rtl(args) => rtl::run(&args),
             Verb::Run(args) => run::run(&args),
-            Verb::Sim(args) => sim::run(&args),
+            Verb::Sim(args) => return sim::run(&args),
             Verb::Synth(args) => synth::run(&args),
         };
         done.map(|()| ExitCode::SUCCESS)

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// Arguments of `hil sim`.
 #[derive(clap::Args, Debug)]
@@ -39,8 +40,11 @@ pub(crate) struct Args {
     format: Format,
 }
 
+/// Exit code of a run that has ended because nothing progressed.
+const STALLED: u8 = 5;
+
 /// Runs a configuration, writes its files, and prints the summary.
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let begun = cpu_seconds();
     let input = hil_sim::read(&args.config, args.seed)?;
     let inputs: Vec<&Path> = input.files.iter().map(PathBuf::as_path).collect();
@@ -81,7 +85,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Format::Text => writeln!(output, "{summary}"),
         Format::Json => writeln!(output, "{}", serde_json::to_string_pretty(&summary)?),
     }
-    .context("cannot write to standard output")
+    .context("cannot write to standard output")?;
+    Ok(match summary.stall {
+        Some(stall) => {
+            eprintln!("error: {stall}");
+            ExitCode::from(STALLED)
+        }
+        None => ExitCode::SUCCESS,
+    })
 }
 
 /// Refuses outputs of which one would replace another.

@@ -7,6 +7,7 @@
 
 use super::packets::PacketId;
 use super::port::Port;
+use super::stall::Loss;
 use super::switch::Notice;
 use super::topology::Topology;
 use crate::Picos;
@@ -232,8 +233,8 @@ pub(super) struct FrameInfo {
 pub(super) enum Outcome {
     /// It arrives.
     Arrives,
-    /// It does not.
-    Lost,
+    /// It does not: the rule with this number.
+    Lost(usize),
     /// It arrives at this time.
     Held(Picos),
     /// It arrives twice.
@@ -269,6 +270,8 @@ pub(super) struct Faults {
     held: BTreeMap<(u32, Picos, u64), Held>,
     /// Frames that were held until now.
     holds: u64,
+    /// For each flow, when, at which port and by which rule a frame of it was last lost.
+    losses: BTreeMap<u32, (Picos, u32, usize)>,
 }
 
 /// The rules for the frames that leave by a port.
@@ -303,7 +306,7 @@ impl Faults {
             port.has_faults = !at.rules.is_empty();
         }
         let (counts, seen) = (vec![0; rules.len()], vec![BTreeMap::new(); rules.len()]);
-        Ok(Self { rules, counts, seen, at_ports, held: BTreeMap::new(), holds: 0 })
+        Ok(Self { rules, counts, seen, at_ports, held: BTreeMap::new(), holds: 0, losses: BTreeMap::new() })
     }
 
     /// What happens to a frame that has left by this port and now arrives at its peer. `describe` is called if a rule asks.
@@ -340,7 +343,7 @@ impl Faults {
             }
             self.counts[*number] += 1;
             return match rule.action {
-                Action::Loss | Action::Corruption { .. } => Outcome::Lost,
+                Action::Loss | Action::Corruption { .. } => Outcome::Lost(*number),
                 Action::Delay(lag) => {
                     *not_before = (now + lag.draw(random)).max(*not_before);
                     Outcome::held(now, *not_before)
@@ -367,6 +370,18 @@ impl Faults {
     /// Packets that are held.
     pub(super) fn held_packets(&self) -> usize {
         self.held.values().filter(|held| matches!(held, Held::Packet(_))).count()
+    }
+
+    /// Remembers that a rule has lost a packet of a flow that has left by a port.
+    pub(super) fn lose(&mut self, now: Picos, port: u32, fault: usize, flow: u32) {
+        self.losses.insert(flow, (now, port, fault));
+    }
+
+    /// Where a packet of a flow was last lost.
+    pub(super) fn last_loss(&self, flow: u32, ports: &[Port]) -> Option<Loss> {
+        let &(at, port, fault) = self.losses.get(&flow)?;
+        let port = &ports[port as usize];
+        Some(Loss { at, link: [port.node, ports[port.peer as usize].node], fault })
     }
 
     /// How often each rule has taken effect: those of the scenario, and those of links.

@@ -85,6 +85,11 @@ impl Host {
         self.control.len()
     }
 
+    /// Its port.
+    pub(super) const fn port(&self) -> u32 {
+        self.port
+    }
+
     /// The group of its NIC.
     pub(super) const fn group(&self) -> usize {
         self.group
@@ -105,8 +110,8 @@ pub(super) struct Sender {
     number: u32,
     class: u8,
     handle: Option<Handle>,
-    sending: Sending,
-    receiving: Receiving,
+    pub(super) sending: Sending,
+    pub(super) receiving: Receiving,
     rate: Rate,
     window: u32,
     /// No packet leaves before this time: the NIC's order.
@@ -136,7 +141,7 @@ pub(super) struct Counting(pub(super) Option<u64>);
 
 impl Counting {
     /// What these bytes of payload, in so many packets, count for.
-    fn of(self, (payload, packets): (u64, u64)) -> u64 {
+    pub(super) fn of(self, (payload, packets): (u64, u64)) -> u64 {
         self.0.map_or(payload, |frame| packets * frame)
     }
 }
@@ -176,6 +181,26 @@ impl Sender {
     pub(super) fn allowed(&self) -> (u64, u64) {
         let window = if self.window == u32::MAX { 0 } else { self.window.into() };
         self.handle.map_or((0, 0), |_| (self.rate.to_bits_per_second(), window))
+    }
+
+    /// The window in bytes.
+    pub(super) const fn window(&self) -> u32 {
+        self.window
+    }
+
+    /// When the next packet may leave by the NIC's orders.
+    pub(super) fn due(&self) -> Picos {
+        self.due.max(self.held_until)
+    }
+
+    /// Whether it has begun and is not complete.
+    pub(super) const fn has_begun(&self) -> bool {
+        !self.template.is_empty()
+    }
+
+    /// Whether its NIC knows it.
+    pub(super) const fn is_open(&self) -> bool {
+        self.handle.is_some()
     }
 
     /// Whether what was sent when this last returned true is acknowledged.

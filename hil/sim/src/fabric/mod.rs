@@ -16,6 +16,7 @@ mod ready;
 mod routes;
 mod series;
 mod slab;
+mod stall;
 mod switch;
 mod topology;
 mod transport;
@@ -28,6 +29,7 @@ pub use port::serialisation;
 pub use queue_monitor::{QueueLengths, QueueMonitor};
 pub use routes::FlowTuple;
 pub use series::{Quantity, Sample, Subject};
+pub use stall::{Loss, Obstacle, Stall, StalledFlow};
 pub use topology::{Kind, Link, SwitchPort, Topology};
 pub use transport::{Recovery, Transport};
 
@@ -112,6 +114,10 @@ pub struct Scenario<'a> {
     pub base_rtts: BTreeMap<u32, Nanos>,
     /// When it ends, even if flows are left.
     pub end: Picos,
+    /// The run ends, with a [`Totals::stall`], if flows are open and for so long no flow begins, no byte arrives in order and none is
+    /// acknowledged. This is looked at once in each such time, so that it may last twice as long. With `None` it is 16 timeouts of
+    /// [`Scenario::transport`] and 16 round-trip times, and at least 100 ms.
+    pub stall: Option<Picos>,
     /// Chooses marks and first sequence numbers.
     pub seed: u64,
     /// Chooses the order in which events are added to the event queue, which makes no difference.
@@ -150,6 +156,7 @@ impl<'a> Scenario<'a> {
             base_rtt,
             base_rtts: BTreeMap::new(),
             end: 1_000_000_000_000_000,
+            stall: None,
             seed: 1,
             shuffle: None,
             effects: Effects::default(),
@@ -253,6 +260,8 @@ pub struct Totals {
     pub cuts: u64,
     /// Completed flows, in the order of completion.
     pub completions: Vec<Completion>,
+    /// Why the run has ended before its flows were complete, if that is because nothing progressed.
+    pub stall: Option<Stall>,
     /// PFC frames that arrived, in order.
     pub pfc: Vec<PfcRecord>,
     /// What the monitor of queues recorded: when, and how often each length was seen until then, switch by switch.
@@ -309,6 +318,12 @@ pub struct Network<'a> {
     sampler: Option<Sampler<'a>>,
     /// When it samples next.
     sample_at: Picos,
+    /// For how long nothing may progress, when that is looked at next, and when it was before and what had progressed by then.
+    stall_after: Picos,
+    stall_at: Picos,
+    progressed: (Picos, u64),
+    /// The earlier of the times of the next sample and of the next look at what progresses.
+    look_at: Picos,
     end: Picos,
     now: Picos,
     totals: Totals,
@@ -326,6 +341,9 @@ enum Place {
 
 /// Events that a frame causes on a link: it arrives, and the port becomes free.
 const EVENTS_PER_FRAME: u64 = 2;
+
+/// The shortest time after which a run that does not progress ends, where none is given: 100 ms.
+const LEAST_STALL: Picos = 100_000_000_000;
 
 /// The number of the first flow's queue pair at its sender, and of the first queue pair of each receiver.
 const FIRST_QPN: u32 = 0x100;
@@ -387,6 +405,9 @@ impl<'a> Network<'a> {
         let line_bytes = effects.line_headers.map_or(layout.wire_len, |headers| headers.data + *payload as u16);
         let frames = |port: &Port| port.bits_per_second() / (8_000 * u64::from(line_bytes));
         let events = EVENTS_PER_FRAME * ports.iter().map(frames).sum::<u64>();
+        let longest = scenario.base_rtts.values().fold(scenario.base_rtt, |longest, rtt| longest.max(*rtt));
+        let round_trips = 16 * Picos::from(longest.get()) * 1_000;
+        let stall_after = scenario.stall.unwrap_or((16 * scenario.transport.timeout + round_trips).max(LEAST_STALL));
         let routes = Routes::new(topology, first_ports.clone(), peers, effects.descending_paths)?;
         let ack = packet::parse(&examples.acks[0], examples.acks[0].len())?;
         let mut network = Self {
@@ -424,6 +445,10 @@ impl<'a> Network<'a> {
             watch: None,
             sampler: None,
             sample_at: Picos::MAX,
+            stall_after,
+            stall_at: stall_after,
+            progressed: (0, 0),
+            look_at: stall_after,
             end: scenario.end,
             now: 0,
             totals: Totals::default(),
@@ -500,6 +525,7 @@ impl<'a> Network<'a> {
     pub fn sample(&mut self, interval: Picos, sink: impl FnMut(&Sample) -> Result<()> + 'a) {
         self.sampler = Some(Sampler::new(interval, self.port_places(), self.specs.len(), Box::new(sink)));
         self.sample_at = interval;
+        self.look_at = self.stall_at.min(interval);
     }
 
     /// The node of each port, its number there from one on, and whether the node is a switch.
@@ -516,6 +542,24 @@ impl<'a> Network<'a> {
         let Some(sampler) = &mut self.sampler else { return Ok(()) };
         self.sample_at = sampler.sample(self.sample_at, now, &self.ports, &self.senders)?;
         Ok(())
+    }
+
+    /// Takes samples if they are due, and looks for what has progressed if that is due. Returns whether the run has stalled.
+    #[cold]
+    fn look(&mut self, now: Picos) -> Result<bool> {
+        if now >= self.sample_at {
+            self.take_samples(now)?;
+        }
+        if now >= self.stall_at {
+            let mark = self.progress_mark();
+            if mark == self.progressed.1 {
+                self.totals.stall = self.stall(self.progressed.0);
+            }
+            self.progressed = (now, mark);
+            self.stall_at = now + self.stall_after;
+        }
+        self.look_at = self.sample_at.min(self.stall_at);
+        Ok(self.totals.stall.is_some())
     }
 
     fn set_up_nodes(&mut self, scenario: &Scenario<'_>, first_ports: &[u32], line_bytes: u16) -> Result<()> {
@@ -594,13 +638,16 @@ impl<'a> Network<'a> {
             if self.totals.completions.len() == self.specs.len() {
                 return Ok(false);
             }
-            let Some(event) = self.calendar.take() else { return Ok(false) };
+            let Some(event) = self.calendar.take() else {
+                self.totals.stall = self.stall(self.progressed.0);
+                return Ok(false);
+            };
             let now = event.at();
             if now > self.end {
                 return Ok(false);
             }
-            if now >= self.sample_at {
-                self.take_samples(now)?;
+            if now >= self.look_at && self.look(now)? {
+                return Ok(false);
             }
             self.now = now;
             self.totals.events += 1;
@@ -650,7 +697,7 @@ impl<'a> Network<'a> {
         self.totals.marks = self.ports.iter().map(|port| port.marks).sum();
         self.totals.paused = self.ports.iter().map(|port| port.paused(self.now)).sum();
         self.totals.queue_lengths = self.watch.take().map(|watch| watch.finish(self.end)).unwrap_or_default();
-        let in_ports: usize = self.ports.iter().map(|port| port.packets(&self.slab)).sum();
+        let in_ports: usize = self.ports.iter().map(|port| port.packets(&self.slab).count()).sum();
         let at_hosts: usize = self.hosts.iter().map(Host::waiting_packets).sum();
         self.totals.in_flight = (in_ports + at_hosts + self.faults.held_packets()) as u64;
         self.totals.faults = self.faults.counts();
@@ -690,7 +737,8 @@ impl<'a> Network<'a> {
         let describe = || frame_info(&self.slab, packet, &self.flows, &self.specs, self.payload);
         match self.faults.on_arrival(now, peer, describe) {
             Outcome::Arrives => self.accept(now, port, packet),
-            Outcome::Lost => {
+            Outcome::Lost(fault) => {
+                self.faults.lose(now, peer, fault, self.slab.meta(packet).flow);
                 self.totals.lost += 1;
                 self.drop_packet(packet);
                 Ok(())

@@ -26,9 +26,9 @@ impl Fifo {
         (self.first != NONE).then_some(self.first)
     }
 
-    /// How many there are. *O*(n).
-    pub(crate) fn len(mut self, slab: &InFlight) -> usize {
-        std::iter::from_fn(|| self.pop(slab)).count()
+    /// All of them, from the front.
+    pub(crate) fn iter(mut self, slab: &InFlight) -> impl Iterator<Item = PacketId> {
+        std::iter::from_fn(move || self.pop(slab))
     }
 
     /// Whether there is none.

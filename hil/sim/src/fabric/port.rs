@@ -264,9 +264,9 @@ impl Port {
         self.paused + last.map(|(until, from)| (*until).min(now).saturating_sub(from)).sum::<Picos>()
     }
 
-    /// Packets that wait here or are on the link.
-    pub(super) fn packets(&self, slab: &InFlight) -> usize {
-        let queues = self.data.iter().chain([&self.control]).map(|queue| queue.packets);
-        queues.chain([self.lane]).map(|fifo| fifo.len(slab)).sum()
+    /// The packets that wait here or are on the link, and whether they wait.
+    pub(super) fn packets(&self, slab: &InFlight) -> impl Iterator<Item = (PacketId, bool)> {
+        let queues = self.data.iter().chain([&self.control]).map(|queue| (queue.packets, true));
+        queues.chain([(self.lane, false)]).flat_map(|(fifo, waits)| fifo.iter(slab).map(move |id| (id, waits)))
     }
 }

@@ -532,7 +532,7 @@ impl Network<'_> {
             };
             match outcome {
                 Outcome::Arrives => self.accept_notice(now, port, notice)?,
-                Outcome::Lost => {}
+                Outcome::Lost(_) => {}
                 Outcome::Held(until) => self.hold(port, until, Held::Notice(notice)),
                 Outcome::Twice => {
                     self.accept_notice(now, port, notice)?;

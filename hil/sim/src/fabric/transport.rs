@@ -161,6 +161,11 @@ impl Sending {
         (self.acked, self.next)
     }
 
+    /// The first packet that is not acknowledged.
+    pub(super) const fn oldest(&self) -> Psn {
+        self.first_psn.plus(self.acked as u32)
+    }
+
     /// The window is closed. The sender waits for an acknowledgement, although none may have been requested: the window may have
     /// become smaller since the last packet was sent.
     pub(super) fn wait(&mut self, now: Picos, transport: &Transport) {

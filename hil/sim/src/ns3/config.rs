@@ -277,6 +277,7 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         payload: keys.payload,
         base_rtt,
         end: keys.stop_time,
+        stall: None,
         seed: seed.unwrap_or(1),
         effects,
         faults: Vec::new(),

@@ -71,6 +71,8 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     let payload = table.get("payload", "bytes, 1 to 4096", |value| size(value).filter(|size| *size <= 4_096))?;
     let payload = payload.unwrap_or(1_000) as u32;
     let end = table.get("duration", TIME, time)?.unwrap_or(1_000_000_000_000);
+    let stall =
+        table.get("stall", "a time of at least \"1us\"", |value| time(value).filter(|time| *time >= 1_000_000))?;
     let base_rtt = base_rtt_of(&table)?;
     let (mut topology, base_rtts) =
         topology(&within(&table, "topology", "a table with the kind of the topology")?, &mut files)?;
@@ -151,6 +153,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         base_rtt,
         base_rtts,
         end,
+        stall,
         seed,
         effects: Effects::default(),
         faults,
