@@ -144,7 +144,8 @@ impl Incast {
         let (bits_per_second, delay) = (u64::from(self.gbps) * 1_000_000_000, Picos::from(self.delay.get()) * 1_000);
         let mut nodes = vec![Kind::Host; first as usize];
         nodes.resize(last as usize + 1, Kind::Switch);
-        Topology { nodes, links: ends.into_iter().map(|ends| Link { ends, bits_per_second, delay, loss: 0 }).collect() }
+        let links = ends.into_iter().map(|ends| Link { ends, bits_per_second, delay, loss: 0 }).collect();
+        Topology { nodes, links, ..Topology::default() }
     }
 
     /// One flow of each sender, with more bytes than a run can send. Each begins at a random time in the first microsecond.

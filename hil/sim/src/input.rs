@@ -3,7 +3,8 @@
 use crate::Picos;
 use crate::dependencies::Wait;
 use crate::fabric::{
-    Buffer, Effects, Fault, FlowSpec, Kind, Link, QueueMonitor, Scenario, SwitchPort, Topology, Transport,
+    self, Buffer, Effects, Fault, FlowSpec, Kind, Link, QueueMonitor, Scenario, SwitchPort, Topology, Transport,
+    Watchdog,
 };
 use crate::marking::Stages;
 use anyhow::{Context, Result};
@@ -40,6 +41,8 @@ pub struct Input {
     pub buffer: Option<Buffer>,
     /// Those of some switches in place of `buffer`, by their node numbers.
     pub buffers: BTreeMap<u32, Buffer>,
+    /// The watchdog of switch ports for PFC storms, if there is one.
+    pub watchdog: Option<Watchdog>,
     /// When the lengths of queues are looked at.
     pub queue_monitor: Option<QueueMonitor>,
     /// How hosts send and acknowledge.
@@ -78,6 +81,7 @@ impl Input {
             buffer: self.buffer.clone(),
             buffers: self.buffers.clone(),
             base_rtts: self.base_rtts.clone(),
+            watchdog: self.watchdog,
             queue_monitor: self.queue_monitor,
             transport: self.transport,
             int_layout: self.int_layout,
@@ -149,7 +153,8 @@ pub(crate) fn speeds(topology: &Topology, kind: Kind) -> BTreeSet<u64> {
 /// A path through the network.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowPath {
-    /// Its base round-trip time in nanoseconds: twice its propagation delays, and the serialisation of one payload at each link.
+    /// Its base round-trip time in nanoseconds: its propagation delays there and back, and the serialisation of one payload at each
+    /// link there.
     pub(crate) rtt: u64,
     /// The rate of its slowest link.
     pub(crate) bits_per_second: u64,
@@ -159,7 +164,16 @@ impl FlowPath {
     /// No link.
     const EMPTY: Self = Self { rtt: 0, bits_per_second: u64::MAX };
 
-    /// The path with one more link.
+    /// The path over these links there and back.
+    fn over([there, back]: [impl Iterator<Item = Link>; 2], payload: u32) -> Self {
+        let there = there.fold(Self::EMPTY, |path, link| {
+            let with_link = path.and(&link, payload);
+            Self { rtt: with_link.rtt - link.delay / 1_000, ..with_link }
+        });
+        Self { rtt: there.rtt + back.map(|link| link.delay / 1_000).sum::<u64>(), ..there }
+    }
+
+    /// The path with one more link, which leads back too.
     fn and(self, link: &Link, payload: u32) -> Self {
         let serialisation = u64::from(payload) * 8_000_000_000 / link.bits_per_second;
         Self {
@@ -211,7 +225,14 @@ pub(crate) fn paths(topology: &Topology, flows: &[FlowSpec], payload: u32) -> Re
             }
         }
     }
-    let longest = longest.context("no two hosts are connected")?;
+    let mut longest = longest.context("no two hosts are connected")?;
+    if !topology.routes.is_empty() {
+        for (path, links) in paths.iter_mut().zip(fabric::links_of_flows(topology, flows)?) {
+            let links = links?.map(|links| links.into_iter().map(|number| topology.links[number as usize]));
+            *path = FlowPath::over(links, payload);
+            longest = longest.max(path.rtt);
+        }
+    }
     Ok((Nanos::new(u32::try_from(longest).context("the links are too long")?), paths))
 }
 

@@ -1,6 +1,6 @@
 //! What a run came to, for its reader and for scripts.
 
-use crate::fabric::{Completion, StalledFlow, Totals};
+use crate::fabric::{self, Completion, QueuePlace, StalledFlow, Totals};
 use crate::input::{Input, Ports};
 use crate::marking::Stages;
 use anyhow::Result;
@@ -288,12 +288,91 @@ pub struct Queue {
 }
 
 /// PFC.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Pfc {
     /// Frames sent.
     pub frames: u64,
     /// For how long data of ports was paused, all ports together.
     pub pause_ns: u64,
+    /// Deadlocks, in the order in which they were found.
+    pub deadlocks: Vec<Deadlock>,
+    /// Storms, in the order in which the watchdog found them.
+    pub storms: Vec<Storm>,
+}
+
+/// A PFC deadlock: each queue waits for the next, and the last for the first.
+#[derive(Clone, Debug, Serialize)]
+pub struct Deadlock {
+    /// When the last of the queues was paused.
+    pub since_ns: u64,
+    /// When it was found to be over; null if it lasted until the end.
+    pub ended_ns: Option<u64>,
+    /// The queues.
+    pub queues: Vec<QueuePlace>,
+}
+
+/// A queue of a switch that was paused without a break for the time of the watchdog.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Storm {
+    /// When the pause began.
+    pub since_ns: u64,
+    /// When the watchdog ended its action; null if that lasted until the end, or if there was none.
+    pub restored_ns: Option<u64>,
+    /// The queue.
+    pub queue: QueuePlace,
+    /// Packets that the watchdog dropped.
+    pub dropped: u64,
+}
+
+impl Pfc {
+    fn of(totals: &Totals) -> Self {
+        let deadlock = |found: &fabric::Deadlock| Deadlock {
+            since_ns: found.since / 1_000,
+            ended_ns: found.ended.map(|at| at / 1_000),
+            queues: found.queues.clone(),
+        };
+        let storm = |found: &fabric::Storm| Storm {
+            since_ns: found.since / 1_000,
+            restored_ns: found.restored.map(|at| at / 1_000),
+            queue: found.queue,
+            dropped: found.dropped,
+        };
+        Self {
+            frames: totals.pfc_frames,
+            pause_ns: totals.paused / 1_000,
+            deadlocks: totals.deadlocks.iter().map(deadlock).collect(),
+            storms: totals.storms.iter().map(storm).collect(),
+        }
+    }
+
+    /// Warnings of the deadlocks and storms: the first of each, and how many others there are.
+    fn warnings(&self) -> impl Iterator<Item = String> {
+        let micros = |nanos: u64| nanos as f64 / 1e3;
+        let others =
+            |all: usize| if all > 1 { format!(" ({} more: see --format json)", all - 1) } else { String::new() };
+        let deadlock = self.deadlocks.first().map(|Deadlock { since_ns, ended_ns, queues }| {
+            let end = ended_ns.map_or("the end".to_owned(), |at| format!("{:.1} us", micros(at)));
+            let names: Vec<String> = queues.iter().map(QueuePlace::to_string).collect();
+            let others = others(self.deadlocks.len());
+            format!(
+                "PFC deadlock from {:.1} us until {end}: each of these paused queues of class {} waits for the next: {}{others}",
+                micros(*since_ns),
+                queues.first().map_or(0, |queue| queue.class),
+                names.join("; ")
+            )
+        });
+        let storm = self.storms.first().map(|Storm { since_ns, restored_ns, queue, dropped }| {
+            let end = restored_ns.map_or(String::new(), |at| format!(", restored at {:.1} us", micros(at)));
+            format!(
+                "PFC storm: {queue}, class {}, is paused without a break from {:.1} us on{end}; the watchdog dropped {dropped} \
+                 packets{}",
+                queue.class,
+                micros(*since_ns),
+                others(self.storms.len())
+            )
+        });
+        deadlock.into_iter().chain(storm)
+    }
 }
 
 /// What congestion control did.
@@ -394,6 +473,8 @@ impl Summary {
             since_seconds: stall.since as f64 / 1e12,
             flows: stall.flows.iter().map(|blocked| Blocked::of(input, blocked)).collect(),
         });
+        let pfc = Pfc::of(totals);
+        warnings.extend(pfc.warnings());
         let control = Control { events: totals.decisions, cuts: totals.cuts, marks: totals.marks };
         Ok(Self {
             schema: 2,
@@ -424,7 +505,7 @@ impl Summary {
             slowdown: Percentiles::of(slowdowns.iter().map(|&(_, slowdown)| slowdown)),
             bins: bins.collect(),
             queue: Queue { max_bytes: totals.longest_queue },
-            pfc: Pfc { frames: totals.pfc_frames, pause_ns: totals.paused / 1_000 },
+            pfc,
             cc: [(algorithm.to_owned(), control)].into(),
             checked_frames: None,
             warnings,

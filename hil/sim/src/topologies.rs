@@ -1,7 +1,7 @@
 //! Generators of topologies. Hosts come first, so that a host's number is that of its node.
 
 use crate::Picos;
-use crate::fabric::{Kind, Link, Topology};
+use crate::fabric::{Kind, Link, Route, Topology};
 
 /// Rate and delay of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +22,7 @@ impl Topology {
     /// Hosts, and so many switches of these kinds, without links.
     fn of<const N: usize>(hosts: u32, switches: [(Kind, u32); N]) -> Self {
         let tiers = [(Kind::Host, hosts)].into_iter().chain(switches);
-        Self { nodes: tiers.flat_map(|(kind, count)| vec![kind; count as usize]).collect(), links: Vec::new() }
+        Self { nodes: tiers.flat_map(|(kind, count)| vec![kind; count as usize]).collect(), ..Self::default() }
     }
 
     /// Hosts that are all linked to one switch.
@@ -47,6 +47,24 @@ impl Topology {
         let links = (0..all).map(|host| link.between(host, all + host / hosts));
         let trunks = (1..switches).map(|next| trunk.between(all + next - 1, all + next));
         Self { links: links.chain(trunks).collect(), ..Self::of(all, [(Kind::Switch, switches)]) }
+    }
+
+    /// Switches in a circle, at least three, each joined with the next by a trunk, with `hosts` hosts each: the first hosts are at
+    /// the first switch. If `clockwise`, each switch sends all packets for hosts of other switches to the next one, so that the
+    /// buffers of all switches depend on each other in a cycle; otherwise they take the shortest paths.
+    pub fn ring(switches: u32, hosts: u32, link: LinkSpec, trunk: LinkSpec, clockwise: bool) -> Self {
+        let all = switches * hosts;
+        let next = |switch: u32| all + (switch + 1) % switches;
+        let links = (0..all).map(|host| link.between(host, all + host / hosts));
+        let trunks = (0..switches).map(|switch| trunk.between(all + switch, next(switch)));
+        let pairs = (0..switches).flat_map(|switch| (0..all).map(move |host| (switch, host)));
+        let others = pairs.filter(|&(switch, host)| clockwise && host / hosts != switch);
+        let routes = others.map(|(switch, to)| Route { at: all + switch, to, via: next(switch) });
+        Self {
+            links: links.chain(trunks).collect(),
+            routes: routes.collect(),
+            ..Self::of(all, [(Kind::Switch, switches)])
+        }
     }
 
     /// Leaf switches with `hosts` hosts each, and a trunk from each leaf to each spine.

@@ -64,7 +64,8 @@ fn run_with(
 /// A host 0 behind a link of this speed, and one sender at 100 Gb/s, both 1 us from the switch.
 fn two_speeds(receiver: u64) -> Topology {
     let link = |host, bits_per_second| Link { ends: [host, 2], bits_per_second, delay: 1_000_000, loss: 0 };
-    Topology { nodes: vec![Kind::Host, Kind::Host, Kind::Switch], links: vec![link(0, receiver), link(1, 100 * GBPS)] }
+    let links = vec![link(0, receiver), link(1, 100 * GBPS)];
+    Topology { nodes: vec![Kind::Host, Kind::Host, Kind::Switch], links, ..Topology::default() }
 }
 
 fn static_threshold(bytes: u32, headroom: Headroom) -> Buffer {

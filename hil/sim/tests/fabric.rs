@@ -21,7 +21,7 @@ fn cnps_of_switches_arrive_over_paths_of_equal_length() {
     nodes.resize(9, Kind::Switch);
     let ends = [[0, 4], [1, 4], [2, 5], [3, 5], [4, 6], [4, 7], [4, 8], [6, 5], [7, 5], [8, 5]];
     let links = ends.map(|ends| Link { ends, bits_per_second: 100_000_000_000, delay: 1_000_000, loss: 0 });
-    let topology = Topology { nodes, links: links.to_vec() };
+    let topology = Topology { nodes, links: links.to_vec(), ..Topology::default() };
     let flows: Vec<FlowSpec> = [(0, 2), (0, 3), (1, 2), (1, 3)]
         .into_iter()
         .zip(10_000..)

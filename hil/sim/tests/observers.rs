@@ -43,7 +43,7 @@ fn run_until(
     let mut nodes = vec![Kind::Host; 3];
     nodes.resize(last as usize + 1, Kind::Switch);
     let link = |ends| Link { ends, bits_per_second: 100_000_000_000, delay: 1_000_000, loss: 0 };
-    let topology = Topology { nodes, links: ends.into_iter().map(link).collect() };
+    let topology = Topology { nodes, links: ends.into_iter().map(link).collect(), ..Topology::default() };
     let flows = [1, 2].map(|source| {
         let tuple = FlowTuple { source, destination: 0, ports: source };
         FlowSpec { source, destination: 0, bytes: FLOW, start: 0, class: DATA_CLASS, tuple }

@@ -193,7 +193,7 @@ fn what_is_wrong_is_shown_with_its_line_and_a_mark() {
             "2:1",
         ),
         ("hosts = 4", "hosts = 1", "1 hosts among 2 nodes", "2:1"),
-        ("\"star\"", "\"ring\"", "`kind`: expected one of star, dumbbell", "3:8"),
+        ("\"star\"", "\"line\"", "`kind`: expected one of star, dumbbell", "3:8"),
         ("\"100Gb/s\"", "\"100\"", "`rate`: expected a rate with its unit such as \"100Gb/s\"", "5:8"),
         ("\"1us\"", "1", "`delay`: expected a time with its unit", "6:9"),
         ("\"10ms\"", "\"10\"", "`duration`: expected a time", "1:12"),
@@ -236,6 +236,22 @@ fn what_is_wrong_is_shown_with_its_line_and_a_mark() {
         ("\"10kB\"", "0", "`bytes`: expected a size", "19:9"),
         ("\"10kB\"", "\"10kB\"\nclass = 8", "`class`: expected a PFC priority, 0 to 7, not `8`", "20:9"),
         ("[topology]", "loss = 2.0\n[topology]", "`loss`: expected a probability from 0 to 1, not `2.0`", "2:8"),
+        (
+            "[topology]",
+            "[[routes]]\nat = 0\nto = 1\nvia = 4\n[topology]",
+            "a route at node 0: expected a switch",
+            "3:6",
+        ),
+        ("[topology]", "[[routes]]\nat = 4\nto = [1, 4]\nvia = 1\n[topology]", "to node 4: expected a host", "4:10"),
+        (
+            "[topology]",
+            "[[routes]]\nat = 4\nto = 1\nvia = [1, 5]\n[topology]",
+            "a route of switch 4 via node 5",
+            "5:11",
+        ),
+        ("[topology]", "[[routes]]\nat = 4\nto = 1\nvia = \"a\"\n[topology]", "the numbers of linked nodes", "5:7"),
+        ("[topology]", "[watchdog]\ntime = 1\n[topology]", "`time`: expected a time from \"1us\"", "3:8"),
+        ("[topology]", "[watchdog]\naction = \"stop\"\n[topology]", "one of report, drop, forward", "3:10"),
         ("[algorithm]", "[buffer]\nalpha = 0.5\nthreshold = 1\n[algorithm]", "either `alpha` or `threshold`", "8:1"),
         ("[algorithm]", "[buffer]\npfc = 1\n[algorithm]", "`pfc`: expected true or false, not `1`", "9:7"),
         ("[algorithm]", "[buffer]\npool = 0\n[algorithm]", "`pool`: expected a size", "9:8"),
@@ -285,6 +301,16 @@ fn what_is_wrong_is_shown_with_its_line_and_a_mark() {
         assert!(error.starts_with(shown) || error.contains(shown), "{to}: {error}");
         assert!(error.contains(&format!("scenario.toml:{at}\n")) && error.contains("^"), "{to}: {error}");
     }
+}
+
+/// Of a ring of four switches with four hosts each, two send the packets for a host of the first to each other.
+#[test]
+fn routes_in_a_circle_are_refused() {
+    let ring = SCENARIO.replacen("\"star\"", "\"ring\"\nswitches = 4", 1);
+    let routes = "[[routes]]\nat = 18\nto = [2, 3]\nvia = 19\n[[routes]]\nat = 19\nto = 3\nvia = 18\n[topology]";
+    let error = read(&ring.replacen("[topology]", routes, 1), &[]).err().unwrap().to_string();
+    assert!(error.starts_with("the routes lead packets for host 3 in a circle over the nodes 18, 19, 18\n"), "{error}");
+    assert!(error.contains("scenario.toml:2:"), "{error}");
 }
 
 #[test]

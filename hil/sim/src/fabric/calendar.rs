@@ -16,7 +16,8 @@ use std::collections::BinaryHeap;
 /// 6. hosts that may send, which see all of the above;
 /// 7. flows that begin;
 /// 8. senders that give up waiting for an acknowledgement;
-/// 9. hosts that pause their port.
+/// 9. hosts that pause their port;
+/// 10. watchdogs, which see all of the above.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub(crate) enum Class {
@@ -38,6 +39,8 @@ pub(crate) enum Class {
     Timeout,
     /// A host pauses its port.
     Pause,
+    /// The watchdog looks at a port.
+    Watchdog,
 }
 
 /// An event: when, what, and where. Each field is part of the order, and equal events have one effect, so that the order in which
@@ -67,7 +70,8 @@ impl Event {
             5 => Class::Poll,
             6 => Class::Start,
             7 => Class::Timeout,
-            _ => Class::Pause,
+            8 => Class::Pause,
+            _ => Class::Watchdog,
         }
     }
 

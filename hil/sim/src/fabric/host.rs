@@ -355,8 +355,8 @@ impl Network<'_> {
         else {
             return Err(anyhow!("flow {flow}: its ends are not hosts"));
         };
-        let forward = self.path(spec.source, spec.destination, spec.tuple);
-        let back = self.path(spec.destination, spec.source, spec.tuple.reversed());
+        let forward = self.routes.path(spec.source, spec.destination, spec.tuple);
+        let back = self.routes.path(spec.destination, spec.source, spec.tuple.reversed());
         let paths = forward.zip(back).map(|(forward, back)| [forward, back]);
         let (source, destination) = (spec.source, spec.destination);
         let paths = paths.with_context(|| format!("flow {flow}: no path from node {source} to node {destination}"))?;
@@ -484,18 +484,6 @@ impl Network<'_> {
         self.senders[flow as usize].handle = Some(handle);
         self.settle(now, flow);
         self.transmit(now, host)
-    }
-
-    /// The ports by which packets from one host to another leave each node; `None` if there is no path.
-    fn path(&self, from: u32, to: u32, tuple: super::FlowTuple) -> Option<Vec<u32>> {
-        let mut path = Vec::new();
-        let mut node = from;
-        while node != to {
-            let port = self.routes.next(node, to, tuple)?;
-            path.push(port);
-            node = self.ports[self.ports[port as usize].peer as usize].node;
-        }
-        Some(path)
     }
 
     /// Puts a flow where it belongs: among those that may send, that wait for their time, or neither.

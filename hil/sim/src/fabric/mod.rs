@@ -6,6 +6,7 @@
 mod buffer;
 pub(crate) mod calendar;
 mod check;
+mod deadlock;
 mod effects;
 mod faults;
 mod host;
@@ -20,8 +21,10 @@ mod stall;
 mod switch;
 mod topology;
 mod transport;
+mod watchdog;
 
 pub use buffer::{Buffer, Headroom, Limits, Threshold};
+pub use deadlock::{Deadlock, QueuePlace};
 pub use effects::{Effects, LineHeaders};
 pub use faults::{Action, Fault, FrameSet, Lag, Nth};
 pub use host::DATA_CLASS;
@@ -30,8 +33,9 @@ pub use queue_monitor::{QueueLengths, QueueMonitor};
 pub use routes::FlowTuple;
 pub use series::{Quantity, Sample, Subject};
 pub use stall::{Loss, Obstacle, Stall, StalledFlow};
-pub use topology::{Kind, Link, SwitchPort, Topology};
+pub use topology::{Kind, Link, Route, SwitchPort, Topology};
 pub use transport::{Recovery, Transport};
+pub use watchdog::{Storm, StormAction, Watchdog};
 
 use crate::dependencies::{Dependents, Wait};
 use crate::marking::{Pauses, Stages};
@@ -58,6 +62,7 @@ use series::Sampler;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use switch::{Notice, Switch};
+use watchdog::Ignored;
 
 /// A flow to be simulated.
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +113,8 @@ pub struct Scenario<'a> {
     pub records: Option<usize>,
     /// A host that pauses its port periodically, by its node number.
     pub pauses: Option<(u32, Pauses)>,
+    /// The watchdog of switch ports for PFC storms, if there is one.
+    pub watchdog: Option<Watchdog>,
     /// The round-trip time that NICs and the stages of switches are configured with.
     pub base_rtt: Nanos,
     /// Those of the NICs of some hosts in place of `base_rtt`, by their node numbers.
@@ -153,6 +160,7 @@ impl<'a> Scenario<'a> {
             transport: Transport::default(),
             records: None,
             pauses: None,
+            watchdog: None,
             base_rtt,
             base_rtts: BTreeMap::new(),
             end: 1_000_000_000_000_000,
@@ -252,6 +260,11 @@ pub struct Totals {
     pub pfc_frames: u64,
     /// For how long data of ports was paused, in picoseconds, all ports and classes together.
     pub paused: Picos,
+    /// PFC deadlocks, in the order in which they were found. They are looked for when PFC frames pause switch ports, at most every
+    /// 100 us, and at the end of the run.
+    pub deadlocks: Vec<Deadlock>,
+    /// What the watchdog found, in order.
+    pub storms: Vec<Storm>,
     /// Records of received flows that NICs have evicted.
     pub evicted: u64,
     /// Decisions of reaction points.
@@ -297,6 +310,12 @@ pub struct Network<'a> {
     payload: u32,
     transport: Transport,
     pauses: Option<(u32, Pauses)>,
+    watchdog: Option<Watchdog>,
+    /// The queues whose pauses the watchdog ignores, and whether it drops their packets.
+    ignored: Vec<Ignored>,
+    drops_in_storms: bool,
+    /// When deadlocks may be looked for again.
+    deadlocks_at: Picos,
     /// The host to and from which frames are passed to a tap.
     tap: Option<(u32, Tap<'a>)>,
     /// The ports whose frames are passed to a tap.
@@ -396,7 +415,6 @@ impl<'a> Network<'a> {
         let Scenario { topology, effects, payload, .. } = scenario;
         let (mut ports, first_ports) = lay_ports(topology, effects)?;
         let faults = Faults::new(scenario.faults, topology, &mut ports, scenario.seed)?;
-        let peers = ports.iter().map(|port| (ports[port.peer as usize].node, port.peer)).unzip();
         let signals = scenario.algorithm.signals();
         let format = PacketFormat::of(signals, *payload).with_int(scenario.int_layout);
         let flows = connect(scenario);
@@ -408,7 +426,7 @@ impl<'a> Network<'a> {
         let longest = scenario.base_rtts.values().fold(scenario.base_rtt, |longest, rtt| longest.max(*rtt));
         let round_trips = 16 * Picos::from(longest.get()) * 1_000;
         let stall_after = scenario.stall.unwrap_or((16 * scenario.transport.timeout + round_trips).max(LEAST_STALL));
-        let routes = Routes::new(topology, first_ports.clone(), peers, effects.descending_paths)?;
+        let routes = Routes::new(topology, (&ports, first_ports.clone()), effects.descending_paths)?;
         let ack = packet::parse(&examples.acks[0], examples.acks[0].len())?;
         let mut network = Self {
             calendar: Calendar::new(events, scenario.shuffle),
@@ -433,6 +451,10 @@ impl<'a> Network<'a> {
             payload: *payload,
             transport: scenario.transport,
             pauses: scenario.pauses,
+            watchdog: scenario.watchdog,
+            ignored: Vec::new(),
+            drops_in_storms: false,
+            deadlocks_at: 0,
             tap: None,
             port_taps: Vec::new(),
             tap_error: None,
@@ -455,6 +477,10 @@ impl<'a> Network<'a> {
             touched: Vec::new(),
             frame: Vec::new(),
         };
+        ensure!(
+            network.watchdog.is_none_or(|watchdog| watchdog.time > 0),
+            "a watchdog of 0 ps: expected a longer time"
+        );
         network.set_up_nodes(scenario, &first_ports, line_bytes)?;
         network.watch = scenario.queue_monitor.map(|monitor| Watch::new(monitor, network.port_places()));
         network.acknowledges = network.groups.iter().any(|group| group.acknowledges());
@@ -665,6 +691,7 @@ impl<'a> Network<'a> {
                 Class::Start => self.start(now, place)?,
                 Class::Timeout => self.time_out(now, place)?,
                 Class::Pause => self.pause_port(now, place)?,
+                Class::Watchdog => self.watch(now, place)?,
             }
         }
         self.tap_error.take().map_or(Ok(true), Err)
@@ -692,6 +719,7 @@ impl<'a> Network<'a> {
     pub fn finish(mut self) -> Result<Totals> {
         self.take_samples(self.sample_at)?;
         self.tap_error.take().map_or(Ok(()), Err)?;
+        self.find_deadlocks(self.now);
         self.totals.end = self.now;
         self.totals.packet_hops = self.packet_hops();
         self.totals.marks = self.ports.iter().map(|port| port.marks).sum();
@@ -886,6 +914,34 @@ fn connect(scenario: &Scenario<'_>) -> Vec<Flow> {
         }
     };
     (0..).zip(scenario.flows).map(connect).collect()
+}
+
+/// Checks the explicit routes of a topology.
+///
+/// # Errors
+/// One is not from a switch over one of its links to a host, or they lead packets in a circle.
+pub(crate) fn check_routes(topology: &Topology) -> Result<()> {
+    let (ports, first_ports) = lay_ports(topology, &Effects::default())?;
+    Routes::new(topology, (&ports, first_ports), false).map(|_| ())
+}
+
+/// The links, by their numbers, on the path of each flow and on that of its acknowledgements.
+///
+/// # Errors
+/// Those of the topology's explicit routes, and a flow without a path.
+pub(crate) fn links_of_flows(
+    topology: &Topology,
+    flows: &[FlowSpec],
+) -> Result<impl Iterator<Item = Result<[Vec<u32>; 2]>>> {
+    let (ports, first_ports) = lay_ports(topology, &Effects::default())?;
+    let routes = Routes::new(topology, (&ports, first_ports), false)?;
+    let links = move |from, to, tuple| -> Result<Vec<u32>> {
+        let path = routes.path(from, to, tuple).with_context(|| format!("no path from node {from} to node {to}"))?;
+        Ok(path.into_iter().map(|port| ports[port as usize].link).collect())
+    };
+    Ok(flows.iter().map(move |&FlowSpec { source, destination, tuple, .. }| {
+        Ok([links(source, destination, tuple)?, links(destination, source, tuple.reversed())?])
+    }))
 }
 
 /// The ports of all nodes, node by node, and where those of each node begin.

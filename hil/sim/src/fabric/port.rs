@@ -1,6 +1,6 @@
 //! A port: its queues, and the link that leaves it.
 
-use super::packets::{Fifo, InFlight, PacketId};
+use super::packets::{Fifo, InFlight, Meta, PacketId};
 use super::switch::Notice;
 use super::topology::Link;
 use crate::Picos;
@@ -63,10 +63,12 @@ pub(super) struct Port {
     pub(super) arrived: [u32; CLASSES],
     /// PFC: when data of a class may leave again.
     pub(super) paused_until: [Picos; CLASSES],
-    /// When the last PFC frame for a class arrived.
-    paused_from: [Picos; CLASSES],
-    /// How long classes have been paused, all together, until the last PFC frame of each.
+    /// When the last pause of a class began. A PFC frame that arrives during a pause does not begin another.
+    pub(super) paused_from: [Picos; CLASSES],
+    /// How long classes have been paused, all together, before the last pause of each.
     paused: Picos,
+    /// The classes whose pauses the watchdog ignores, a bit each.
+    pub(super) ignored: u8,
     /// Flows whose next packet waits until a time, by order of a stage.
     holds: BTreeMap<u32, Picos>,
     /// What the neighbour has sent past the queues, and when it arrives.
@@ -119,6 +121,7 @@ impl Port {
             paused_until: [0; CLASSES],
             paused_from: [0; CLASSES],
             paused: 0,
+            ignored: 0,
             holds: BTreeMap::new(),
             notices: VecDeque::new(),
             sent: 0,
@@ -223,13 +226,7 @@ impl Port {
             };
             match found {
                 Ok(id) => {
-                    let queue = &mut self.data[usize::from(class)];
-                    let bytes = u32::from(slab.meta(id).line_bytes);
-                    queue.bytes -= bytes;
-                    self.data_bytes -= bytes;
-                    if queue.packets.is_empty() {
-                        self.occupied &= !(1 << class);
-                    }
+                    self.taken(class, slab.meta(id).line_bytes);
                     self.served = class;
                     return Ok(id);
                 }
@@ -237,6 +234,34 @@ impl Port {
             }
         }
         Err(later)
+    }
+
+    /// A packet has been taken from the queue of a class.
+    fn taken(&mut self, class: u8, line_bytes: u16) {
+        let queue = &mut self.data[usize::from(class)];
+        queue.bytes -= u32::from(line_bytes);
+        self.data_bytes -= u32::from(line_bytes);
+        if queue.packets.is_empty() {
+            self.occupied &= !(1 << class);
+        }
+    }
+
+    /// Takes the first packet of a class, whether it may leave or not.
+    pub(super) fn take(&mut self, class: u8, slab: &InFlight) -> Option<PacketId> {
+        let id = self.data[usize::from(class)].packets.pop(slab)?;
+        self.taken(class, slab.meta(id).line_bytes);
+        Some(id)
+    }
+
+    /// The bytes of a class that wait, by the port by which they came in to the switch.
+    pub(super) fn bytes_by_ingress(&self, class: u8, slab: &InFlight) -> BTreeMap<u32, u32> {
+        let mut packets = self.data[usize::from(class)].packets;
+        let mut bytes = BTreeMap::new();
+        while let Some(id) = packets.pop(slab) {
+            let Meta { ingress, line_bytes, .. } = *slab.meta(id);
+            *bytes.entry(ingress).or_default() += u32::from(line_bytes);
+        }
+        bytes
     }
 
     /// The next packet of a flow waits for this time.
@@ -253,8 +278,11 @@ impl Port {
     pub(super) fn pause(&mut self, class: u8, now: Picos, time: Option<Nanos>) -> Option<Picos> {
         let at = usize::from(class);
         let over = time.map(|time| now + Picos::from(time.get()) * 1_000);
-        self.paused += self.paused_until[at].min(now).saturating_sub(self.paused_from[at]);
-        (self.paused_from[at], self.paused_until[at]) = (now, over.unwrap_or(Picos::MAX));
+        if now > self.paused_until[at] {
+            self.paused += self.paused_until[at] - self.paused_from[at];
+            self.paused_from[at] = now;
+        }
+        self.paused_until[at] = over.unwrap_or(Picos::MAX);
         over
     }
 

@@ -1,10 +1,13 @@
-//! Routes: the shortest paths from each switch, by hops, and the choice among equals by a hash of the flow.
+//! Routes: explicit ones, or else the shortest paths from each switch, by hops, and the choice among equals by a hash of the flow.
 //!
 //! What is kept is the distance between each two switches (a byte each: 2.6 MB for the 1,620 switches of a fat-tree with 11,664
 //! hosts). The ports that lead on are computed from it when a flow begins.
 
-use super::topology::{Kind, Topology};
-use anyhow::{Result, bail};
+use super::port::Port;
+use super::topology::{Kind, Route, Topology};
+use anyhow::{Result, bail, ensure};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// What the choice among equal paths depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,21 +45,24 @@ pub(crate) struct Routes {
     /// The node at the other end of each port, and that node's port.
     peers: Vec<u32>,
     peer_ports: Vec<u32>,
+    /// The ports of explicit routes, by switch and host.
+    explicit: BTreeMap<(u32, u32), Vec<u32>>,
     /// Equal ports are tried from the one that leads to the node with the highest number, not from the first.
     descending: bool,
 }
 
 impl Routes {
-    /// Computes the distances of a topology, whose ports have these peers: see [`super::Network`].
+    /// Computes the distances of a topology with these ports, where those of each node begin at these numbers.
     ///
     /// # Errors
-    /// A path is longer than 254 hops.
-    pub(crate) fn new(
+    /// A path is longer than 254 hops. An explicit route is not from a switch over one of its links to a host, or explicit routes
+    /// lead packets for a host in a circle.
+    pub(super) fn new(
         topology: &Topology,
-        first_ports: Vec<u32>,
-        (peers, peer_ports): (Vec<u32>, Vec<u32>),
+        (ports, first_ports): (&[Port], Vec<u32>),
         descending: bool,
     ) -> Result<Self> {
+        let (peers, peer_ports) = ports.iter().map(|port| (ports[port.peer as usize].node, port.peer)).unzip();
         let mut switches = 0;
         let numbers: Vec<u32> = topology
             .nodes
@@ -77,6 +83,7 @@ impl Routes {
             first_ports,
             peers,
             peer_ports,
+            explicit: BTreeMap::new(),
             descending,
         };
         let (mut frontier, mut next) = (Vec::new(), Vec::new());
@@ -106,7 +113,51 @@ impl Routes {
             }
             routes.distances = distances;
         }
+        for route in &topology.routes {
+            route.check(topology)?;
+            let links = routes.ports_of(route.at).filter(|&port| routes.peers[port as usize] == route.via);
+            let links: Vec<u32> = links.collect();
+            let ports = routes.explicit.entry((route.at, route.to)).or_default();
+            ports.extend(links);
+            ports.sort_unstable();
+            ports.dedup();
+        }
+        let destinations: BTreeSet<u32> = topology.routes.iter().map(|route| route.to).collect();
+        for to in destinations {
+            routes.check_circles(to)?;
+        }
         Ok(routes)
+    }
+
+    /// Checks that no packet for the host `to` can come to a switch twice.
+    fn check_circles(&self, to: u32) -> Result<()> {
+        let switches = (0u32..).zip(&self.numbers).filter(|&(_, &number)| number != NO_SWITCH);
+        let next = |(node, _)| {
+            let ports = self.onward(node, to);
+            (node, ports.into_iter().map(|port| self.peers[port as usize]).collect::<Vec<u32>>())
+        };
+        let mut left: BTreeMap<u32, Vec<u32>> = switches.map(next).collect();
+        // A switch is in no circle if none of those that it sends to is.
+        while let before = left.len()
+            && {
+                let open: BTreeSet<u32> = left.keys().copied().collect();
+                left.retain(|_, next| next.iter().any(|node| open.contains(node)));
+                left.len() < before
+            }
+        {}
+        let Some((&first, _)) = left.first_key_value() else { return Ok(()) };
+        let mut circle = vec![first];
+        loop {
+            let next = left[&circle[circle.len() - 1]].iter().find(|&node| left.contains_key(node));
+            let next = *next.expect("each switch that is left sends to another one that is");
+            if let Some(begin) = circle.iter().position(|&node| node == next) {
+                circle.drain(..begin);
+                circle.push(next);
+                let names: Vec<String> = circle.iter().map(u32::to_string).collect();
+                bail!("the routes lead packets for host {to} in a circle over the nodes {}", names.join(", "));
+            }
+            circle.push(next);
+        }
     }
 
     /// The first port of a node, counted over all nodes.
@@ -114,9 +165,15 @@ impl Routes {
         self.first_ports[node as usize]
     }
 
+    /// A node's ports, counted over all nodes.
+    fn ports_of(&self, node: u32) -> Range<u32> {
+        self.first_ports[node as usize]..self.first_ports[node as usize + 1]
+    }
+
     /// The nodes at the other ends of a node's ports.
     fn peers_of(&self, node: u32) -> &[u32] {
-        &self.peers[self.first_ports[node as usize] as usize..self.first_ports[node as usize + 1] as usize]
+        let Range { start, end } = self.ports_of(node);
+        &self.peers[start as usize..end as usize]
     }
 
     /// The number of a node among the switches; `None` for a host.
@@ -139,35 +196,77 @@ impl Routes {
         ends.map(|end| self.distances[row + end]).min().filter(|&hops| hops != NEVER).map(|hops| hops + 1)
     }
 
+    /// The ports by which packets of a flow from one host to another leave each node; `None` if there is no path.
+    pub(crate) fn path(&self, from: u32, to: u32, tuple: FlowTuple) -> Option<Vec<u32>> {
+        let mut path = Vec::new();
+        let mut node = from;
+        while node != to {
+            let port = self.next(node, to, tuple)?;
+            path.push(port);
+            node = self.peers[port as usize];
+        }
+        Some(path)
+    }
+
     /// The port, counted over all nodes, by which a node sends packets of a flow on to the host `to`; `None` if there is no
     /// path.
     pub(crate) fn next(&self, from: u32, to: u32, tuple: FlowTuple) -> Option<u32> {
+        let ports = self.onward(from, to);
+        match ports[..] {
+            [] => None,
+            [only] => Some(only),
+            _ => {
+                let choice = hash(&[tuple.source, tuple.destination, tuple.ports], from) as usize % ports.len();
+                Some(ports[choice])
+            }
+        }
+    }
+
+    /// The ports, counted over all nodes, by which a node may send packets on to the host `to`: those of its explicit routes, or
+    /// else those that begin a shortest path. There are none if there is no path.
+    fn onward(&self, from: u32, to: u32) -> Vec<u32> {
+        if let Some(ports) = self.explicit.get(&(from, to)) {
+            return ports.clone();
+        }
         // The last link: the node may have many ports, and the host has one.
         if let [peer] = self.peers_of(to)
             && *peer == from
         {
-            return Some(self.peer_ports[self.first_ports[to as usize] as usize]);
+            return vec![self.peer_ports[self.first_ports[to as usize] as usize]];
         }
         let is_host = self.switch(from).is_none();
-        let onward = |peer: u32| {
+        let distance = |peer: u32| {
             if is_host && peer != to && self.switch(peer).is_none() { None } else { self.distance(peer, to) }
         };
-        let best = self.peers_of(from).iter().filter_map(|&peer| onward(peer)).min()?;
-        let first = self.first_ports[from as usize];
-        let mut equal: Vec<(u32, u32)> = (first..)
-            .zip(self.peers_of(from))
-            .filter(|&(_, &peer)| onward(peer) == Some(best))
-            .map(|(port, &peer)| (peer, port))
-            .collect();
-        if self.descending {
-            equal.sort_by_key(|&(peer, port)| (std::cmp::Reverse(peer), port));
-        }
-        let choice = if equal.len() == 1 {
-            0
-        } else {
-            hash(&[tuple.source, tuple.destination, tuple.ports], from) as usize % equal.len()
+        let Some(best) = self.peers_of(from).iter().filter_map(|&peer| distance(peer)).min() else {
+            return Vec::new();
         };
-        Some(equal[choice].1)
+        let mut equal: Vec<u32> =
+            self.ports_of(from).filter(|&port| distance(self.peers[port as usize]) == Some(best)).collect();
+        if self.descending {
+            equal.sort_by_key(|&port| (std::cmp::Reverse(self.peers[port as usize]), port));
+        }
+        equal
+    }
+}
+
+impl Route {
+    /// Checks that it leads from a switch over one of its links to a host, none of which needs to be the host's own link.
+    ///
+    /// # Errors
+    /// It does not.
+    pub(crate) fn check(&self, topology: &Topology) -> Result<()> {
+        let Self { at, to, via } = *self;
+        let kind = |node: u32| topology.nodes.get(node as usize).copied();
+        ensure!(kind(at).is_some_and(|kind| kind != Kind::Host), "a route at node {at}: expected a switch");
+        ensure!(kind(to) == Some(Kind::Host), "a route of switch {at} to node {to}: expected a host");
+        let is_linked = topology.links.iter().any(|link| [[at, via], [via, at]].contains(&link.ends));
+        ensure!(is_linked, "a route of switch {at} via node {via}: expected a node to which the switch has a link");
+        ensure!(
+            via == to || kind(via) != Some(Kind::Host),
+            "a route of switch {at} to host {to} via host {via}, which does not forward"
+        );
+        Ok(())
     }
 }
 
@@ -185,7 +284,70 @@ fn hash(words: &[u32], seed: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Effects, lay_ports};
     use super::*;
+    use crate::topologies::LinkSpec;
+
+    const LINK: LinkSpec = LinkSpec { bits_per_second: 100_000_000_000, delay: 1 };
+
+    fn routes(topology: &Topology) -> Result<Routes> {
+        let (ports, first_ports) = lay_ports(topology, &Effects::default())?;
+        Routes::new(topology, (&ports, first_ports), false)
+    }
+
+    /// The nodes of a path after the first, for the flow with these UDP ports.
+    fn nodes(routes: &Routes, source: u32, destination: u32, ports: u32) -> Vec<u32> {
+        let path = routes.path(source, destination, FlowTuple { source, destination, ports }).unwrap();
+        path.into_iter().map(|port| routes.peers[port as usize]).collect()
+    }
+
+    /// Clockwise, two switches on are two trunks; the shortest path is one.
+    #[test]
+    fn a_ring_is_passed_clockwise() {
+        let clockwise = routes(&Topology::ring(3, 1, LINK, LINK, true)).unwrap();
+        assert_eq!((nodes(&clockwise, 0, 2, 0), nodes(&clockwise, 2, 0, 0)), (vec![3, 4, 5, 2], vec![5, 3, 0]));
+        let shortest = routes(&Topology::ring(3, 1, LINK, LINK, false)).unwrap();
+        assert_eq!((nodes(&shortest, 0, 2, 0), nodes(&shortest, 2, 0, 0)), (vec![3, 5, 2], vec![5, 3, 0]));
+    }
+
+    /// Two leaves, 2 and 3, and four spines from 4 on: flows to host 1 take one spine, or one of the two that are given; those to
+    /// host 0 take all.
+    #[test]
+    fn explicit_routes_replace_the_shortest_paths() {
+        let of = |hops: &[u32]| {
+            let mut topology = Topology::leaf_spine(2, 1, 4, LINK, LINK);
+            topology.routes = hops.iter().map(|&via| Route { at: 2, to: 1, via }).collect();
+            let routes = routes(&topology).unwrap();
+            let spines = |source, destination| -> BTreeSet<u32> {
+                (0..100).map(|ports| nodes(&routes, source, destination, ports)[1]).collect()
+            };
+            [spines(0, 1), spines(1, 0)]
+        };
+        let all = BTreeSet::from([4, 5, 6, 7]);
+        assert_eq!(of(&[]), [all.clone(), all.clone()]);
+        assert_eq!(of(&[6]), [BTreeSet::from([6]), all.clone()]);
+        assert_eq!(of(&[7, 5, 7]), [BTreeSet::from([5, 7]), all]);
+    }
+
+    #[test]
+    fn routes_that_cannot_be_are_refused() {
+        let star = || Topology::star(3, LINK);
+        let ring = || Topology::ring(4, 1, LINK, LINK, false);
+        for (mut topology, route, shown) in [
+            (star(), (0, 1, 3), "a route at node 0: expected a switch"),
+            (star(), (3, 3, 1), "a route of switch 3 to node 3: expected a host"),
+            (star(), (3, 9, 1), "a route of switch 3 to node 9: expected a host"),
+            (star(), (3, 1, 2), "a route of switch 3 to host 1 via host 2, which does not forward"),
+            (ring(), (4, 1, 6), "a route of switch 4 via node 6: expected a node to which the switch has a link"),
+            // From switch 5 the shortest path leads back over switch 4.
+            (ring(), (4, 3, 5), "the routes lead packets for host 3 in a circle over the nodes 4, 5, 4"),
+        ] {
+            let (at, to, via) = route;
+            topology.routes = vec![Route { at, to, via }];
+            let error = routes(&topology).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(shown), "{error}");
+        }
+    }
 
     /// Vectors that are published for the hash: no bytes, four bytes 0xff, 0x21436587, and "aaaa".
     #[test]

@@ -227,6 +227,10 @@ impl Network<'_> {
                 self.senders[flow as usize].egress(kind, hops.into())
             }
         };
+        if self.drops_in_storms && counted && self.ports[egress as usize].ignored >> class & 1 != 0 {
+            self.drop_in_storm(egress, class, packet);
+            return Ok(());
+        }
         let at = &mut self.switches[switch as usize];
         at.active_at = now;
         let arrived = self.ports[ingress as usize].arrived[usize::from(class)];
@@ -265,6 +269,18 @@ impl Network<'_> {
             watch.change(now, egress, port.data_bytes());
         }
         self.start_sending(now, switch, egress)
+    }
+
+    /// Drops all packets of a switch's queue, which is in a storm.
+    pub(super) fn empty_queue(&mut self, now: Picos, switch: u32, port: u32, class: u8) -> Result<()> {
+        while let Some(packet) = self.ports[port as usize].take(class, &self.slab) {
+            self.release(now, switch, packet);
+            self.drop_in_storm(port, class, packet);
+        }
+        if let Some(watch) = &mut self.watch {
+            watch.change(now, port, self.ports[port as usize].data_bytes());
+        }
+        self.send_emitted(now, switch)
     }
 
     /// Drops a packet.
@@ -353,7 +369,7 @@ impl Network<'_> {
     }
 
     /// A switch's port begins to send if it is free, and is called again when it will be.
-    fn start_sending(&mut self, now: Picos, switch: u32, egress: u32) -> Result<()> {
+    pub(super) fn start_sending(&mut self, now: Picos, switch: u32, egress: u32) -> Result<()> {
         let port = &mut self.ports[egress as usize];
         if port.free_scheduled != Picos::MAX {
             return Ok(());
@@ -551,7 +567,13 @@ impl Network<'_> {
         if let Notice::Pfc(class, quanta) = notice {
             let at = &mut self.ports[port as usize];
             let lasts = self.effects.pauses_until_resumed && quanta > 0;
-            over = at.pause(class, now, (!lasts).then(|| at.quantum().pause(quanta)));
+            let time = (!lasts).then(|| at.quantum().pause(quanta));
+            if at.ignored >> class & 1 == 0 {
+                over = at.pause(class, now, time);
+            } else {
+                let until = time.map_or(Picos::MAX, |time| now + Picos::from(time.get()) * 1_000);
+                self.ignore_pause(port, class, until);
+            }
             let number = port - self.routes.first_port(node) + 1;
             self.totals.pfc.push(PfcRecord { at: now, node, port: number, pauses: quanta > 0 });
         }
@@ -560,6 +582,9 @@ impl Network<'_> {
             (Notice::Pfc(class, quanta), Place::Switch(switch)) => {
                 if let Some(over) = over {
                     self.calendar.add(Scheduled::new(over, EventClass::Free, port));
+                }
+                if quanta > 0 {
+                    self.watch_pause(now, port, class);
                 }
                 let at = &self.ports[port as usize];
                 let time = at.quantum().pause(quanta);

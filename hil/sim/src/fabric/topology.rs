@@ -68,6 +68,18 @@ pub struct SwitchPort {
     pub node: u32,
 }
 
+/// Where a switch sends the packets for a host, in place of the shortest paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Route {
+    /// The switch.
+    pub at: u32,
+    /// The host.
+    pub to: u32,
+    /// The node at the other end of a link of the switch. A hash of each flow chooses among several routes of one switch and host,
+    /// and among several links to this node.
+    pub via: u32,
+}
+
 /// A network's nodes and links. Nodes are numbered from zero; the ports of a node are numbered in the order of its links.
 #[derive(Clone, Default, Debug)]
 pub struct Topology {
@@ -75,6 +87,8 @@ pub struct Topology {
     pub nodes: Vec<Kind>,
     /// The links.
     pub links: Vec<Link>,
+    /// Explicit routes. All other packets take the shortest paths.
+    pub routes: Vec<Route>,
 }
 
 impl Topology {

@@ -266,6 +266,7 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         .filter_map(|(file, default)| Some(output(file?, default)))
         .collect(),
         buffer: Some(Buffer { lossless: classes(&flows), ..buffer(&keys, &topology, is_fork) }),
+        watchdog: None,
         queue_monitor: keys.qlen_file.is_some().then_some(keys.qlen),
         transport: Transport::default(),
         topology,

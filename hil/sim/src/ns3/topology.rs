@@ -40,5 +40,5 @@ pub(crate) fn read(source: &Source) -> Result<(Topology, bool)> {
             source.error(&word.at, "expected the end of the file: all links that the first line counts are read")
         );
     }
-    Ok((Topology { nodes: kinds, links }, is_fork))
+    Ok((Topology { nodes: kinds, links, ..Topology::default() }, is_fork))
 }

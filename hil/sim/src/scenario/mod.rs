@@ -23,10 +23,10 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use switches::{buffer, buffers, check_multiplier, port_key, stages};
-use table::{TIME, Table, Value, count, probability, size, text, time, truth};
+use switches::{buffer, buffers, check_multiplier, port_key, stages, watchdog};
+use table::{TIME, Table, Value, count, is_span, probability, size, text, time, truth};
 use toml::de::{DeTable, DeValue};
-use topology::topology;
+use topology::{routes, topology};
 use workload::{Traffic, workload};
 
 /// The most nodes: an address in `fct.txt` has 16 bits for the number of a node.
@@ -76,6 +76,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     let base_rtt = base_rtt_of(&table)?;
     let (mut topology, base_rtts) =
         topology(&within(&table, "topology", "a table with the kind of the topology")?, &mut files)?;
+    routes(&table, &mut topology)?;
     if let Some(loss) = table.get("loss", "a probability from 0 to 1", probability)? {
         topology.links.iter_mut().for_each(|link| link.loss = loss);
     }
@@ -84,6 +85,10 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         None => Buffer::default(),
     };
     let mut buffers = buffers(&table, &topology, &buffer)?;
+    let watchdog = match table.find("watchdog") {
+        Some(value) => Some(watchdog(&Table::of(&source, value)?)?),
+        None => None,
+    };
     let transport = match table.find("transport") {
         Some(value) => transport(&Table::of(&source, value)?)?,
         None => Transport::default(),
@@ -140,6 +145,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         outputs: ["fct.txt", "pfc.txt"].map(str::to_owned).to_vec(),
         buffer: Some(buffer),
         buffers,
+        watchdog,
         queue_monitor: None,
         transport,
         topology,
@@ -227,9 +233,7 @@ fn transport(table: &Table<'_>) -> Result<Transport> {
         handshake: table.get("handshake", "true or false", truth)?.unwrap_or(default.handshake),
         recovery,
         timeout: table
-            .get("timeout", "a time from \"1us\" to \"1000s\"", |value| {
-                time(value).filter(|time| (1_000_000..=1_000_000_000_000_000).contains(time))
-            })?
+            .get("timeout", "a time from \"1us\" to \"1000s\"", |value| time(value).filter(is_span))?
             .unwrap_or(default.timeout),
     };
     table.finish()?;

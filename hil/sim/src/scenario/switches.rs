@@ -1,8 +1,10 @@
 //! The buffers of a scenario's switches, and the stages of their ports.
 
-use super::table::{BUFFER_SIZE, RATE, SIZE, TIME, Table, Value, count_or_size, rate, size, text, time, truth};
+use super::table::{
+    BUFFER_SIZE, RATE, SIZE, TIME, Table, Value, count_or_size, is_span, rate, size, text, time, truth,
+};
 use super::{array, misplaced};
-use crate::fabric::{Buffer, Headroom, Kind, Limits, SwitchPort, Threshold, Topology};
+use crate::fabric::{Buffer, Headroom, Kind, Limits, StormAction, SwitchPort, Threshold, Topology, Watchdog};
 use crate::marking::Stages;
 use anyhow::Result;
 use cc_core::params::{Field, Settings};
@@ -103,6 +105,23 @@ fn limits_of(table: &Table<'_>, limits: Limits) -> Result<Limits> {
         resume_below: limits.resume_below,
         lossy_threshold: threshold("lossy_alpha", "lossy_threshold", limits.lossy_threshold)?,
     })
+}
+
+/// The watchdog of all switch ports.
+pub(super) fn watchdog(table: &Table<'_>) -> Result<Watchdog> {
+    let span = |key| table.get(key, "a time from \"1us\" to \"1000s\"", |value| time(value).filter(is_span));
+    let time = span("time")?.unwrap_or(100_000_000_000);
+    let restore = span("restore")?.unwrap_or(time);
+    let action = match table.find("action") {
+        None => StormAction::Report,
+        Some(_) => match table.choice("action", &["report", "drop", "forward"])? {
+            "report" => StormAction::Report,
+            "drop" => StormAction::Drop,
+            _ => StormAction::Forward,
+        },
+    };
+    table.finish()?;
+    Ok(Watchdog { time, restore, action })
 }
 
 /// The buffers of some kinds of switches, which have what is not said of them from `default`, by the switches' numbers. An entry

@@ -198,6 +198,11 @@ pub(super) fn time(value: &DeValue<'_>) -> Option<Picos> {
     (0.0..8.64e17).contains(&picos).then_some(picos as Picos)
 }
 
+/// Whether a time is between 1 us and 1000 s.
+pub(super) fn is_span(time: &Picos) -> bool {
+    (1_000_000..=1_000_000_000_000_000).contains(time)
+}
+
 /// Bytes, at least one.
 pub(super) fn size(value: &DeValue<'_>) -> Option<u64> {
     const MOST: u64 = 1_000_000_000_000_000;

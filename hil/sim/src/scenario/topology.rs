@@ -1,8 +1,8 @@
 //! The topology of a scenario.
 
-use super::table::{RATE, TIME, Table, count, rate, time, truth};
+use super::table::{RATE, TIME, Table, Value, count, rate, time, truth};
 use super::{Files, MOST_NODES, array, base_rtt_of};
-use crate::fabric::Topology;
+use crate::fabric::{self, Kind, Route, Topology};
 use crate::source::Source;
 use crate::topologies::{LinkSpec, Pods, TwoDatacentres};
 use crate::{htsim, ns3};
@@ -26,7 +26,7 @@ type BaseRtts = BTreeMap<u32, Nanos>;
 
 /// The topology that a table describes, and the round-trip times of those hosts that have their own.
 pub(super) fn topology(table: &Table<'_>, files: &mut Files) -> Result<(Topology, BaseRtts)> {
-    let kinds = ["star", "dumbbell", "parking-lot", "leaf-spine", "fat-tree", "two-dc", "ns3", "htsim"];
+    let kinds = ["star", "dumbbell", "parking-lot", "ring", "leaf-spine", "fat-tree", "two-dc", "ns3", "htsim"];
     let kind = table.choice("kind", &kinds)?;
     if kind == "two-dc" {
         let read = two_datacentres(table)?;
@@ -66,6 +66,13 @@ pub(super) fn topology(table: &Table<'_>, files: &mut Files) -> Result<(Topology
             let all = product(switches, each);
             fits(all, all + u64::from(switches))?;
             Topology::parking_lot(switches, each, hosts, trunks()?)
+        }
+        "ring" => {
+            let (switches, each) = (table.count("switches", 3, MOST_NODES)?, number("hosts")?);
+            let clockwise = table.get("clockwise", "true or false", truth)?.unwrap_or(true);
+            let all = product(switches, each);
+            fits(all, all + u64::from(switches))?;
+            Topology::ring(switches, each, hosts, trunks()?, clockwise)
         }
         "leaf-spine" => {
             let (leaves, each, spines) = (number("leaves")?, number("hosts")?, number("spines")?);
@@ -175,4 +182,48 @@ fn group(table: &Table<'_>) -> Result<Group> {
     };
     table.finish()?;
     Ok(group)
+}
+
+/// Adds the explicit routes of a scenario to its topology.
+pub(super) fn routes(root: &Table<'_>, topology: &mut Topology) -> Result<()> {
+    let source = root.source;
+    let node = |value: &DeValue<'_>| count(value, 0, MOST_NODES - 1);
+    let Some(all) = root.find("routes") else { return Ok(()) };
+    for value in array(source, all)? {
+        let table = Table::of(source, value)?;
+        let at = table.need("at", "the number of a switch", node)?;
+        let nodes = |key, what| {
+            let value = table.find(key).ok_or_else(|| table.missing(key, what))?;
+            let values = match value.get_ref() {
+                DeValue::Array(values) => &values[..],
+                _ => std::slice::from_ref(value),
+            };
+            let read = |value: &Value<'_>| {
+                let number = node(value.get_ref());
+                Ok((value.span(), number.ok_or_else(|| source.error(&value.span(), &format!("expected {what}")))?))
+            };
+            values.iter().map(read).collect::<Result<Vec<_>>>()
+        };
+        let (hosts, hops) = (nodes("to", "the numbers of hosts")?, nodes("via", "the numbers of linked nodes")?);
+        table.finish()?;
+        let kind = |node: u32| topology.nodes.get(node as usize).copied();
+        let (is_switch, are_hosts) = (
+            kind(at).is_some_and(|kind| kind != Kind::Host),
+            hosts.iter().map(|&(_, to)| kind(to) == Some(Kind::Host)),
+        );
+        let are_hosts: Vec<bool> = are_hosts.collect();
+        for ((of_host, to), is_host) in hosts.into_iter().zip(are_hosts) {
+            for (of_hop, via) in &hops {
+                let route = Route { at, to, via: *via };
+                let place = match (is_switch, is_host) {
+                    (false, _) => table.find("at").map_or(0..0, Value::span),
+                    (true, false) => of_host.clone(),
+                    (true, true) => of_hop.clone(),
+                };
+                route.check(topology).map_err(|error| source.error(&place, &error.to_string()))?;
+                topology.routes.push(route);
+            }
+        }
+    }
+    fabric::check_routes(topology).map_err(|error| source.error(&all.span(), &error.to_string()))
 }
