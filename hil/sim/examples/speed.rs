@@ -1,7 +1,7 @@
 //! Prints how fast the fabric runs: packet-hops per second of processor time, by scenario.
 //!
-//! `cargo run --release -p hil-sim --example speed -- [NAME...]`; under `valgrind --tool=callgrind` with one name, divide its count
-//! of instructions by the packet-hops printed.
+//! `cargo run --release -p hil-sim --example speed -- [NAME|FILE...]`, where a file is a scenario or a configuration of HPCC's ns-3;
+//! under `valgrind --tool=callgrind` with one name, divide its count of instructions by the packet-hops printed.
 
 use anyhow::Result;
 use cc_core::{IntLayout, Nanos};
@@ -45,6 +45,11 @@ fn main() -> Result<()> {
         permutation("fat-tree-1024-dcqcn", "dcqcn", 16, 1_000_000),
         permutation("fat-tree-11664-dcqcn", "dcqcn", 36, 1_000_000),
     ];
+    for file in chosen.iter().filter(|name| name.contains('.')) {
+        let begun = Instant::now();
+        let input = hil_sim::read(file.as_ref(), None)?;
+        measure(file, &input.scenario(), begun)?;
+    }
     for case in cases.into_iter().filter(|case| chosen.is_empty() || chosen.iter().any(|name| name == case.name)) {
         run(case)?;
     }
@@ -82,8 +87,12 @@ fn run(Case { name, algorithm: algorithm_name, topology, flows }: Case) -> Resul
         },
         ..Scenario::new(&topology, &flows, &*algorithm, [&rp, &np], Nanos::new(13_000))
     };
-    let examples = Examples::new(&scenario)?;
-    let mut network = Network::new(&scenario, &examples)?;
+    measure(name, &scenario, begun)
+}
+
+fn measure(name: &str, scenario: &Scenario<'_>, begun: Instant) -> Result<()> {
+    let examples = Examples::new(scenario)?;
+    let mut network = Network::new(scenario, &examples)?;
     let set_up = begun.elapsed().as_secs_f64();
     let begun = Instant::now();
     while network.advance(1 << 20)? {}
