@@ -105,13 +105,13 @@ pub(crate) struct Calendar {
     /// Picoseconds of a day, as a power of two.
     length: u32,
     /// The first event of each of the next days in `events`, by the day's number modulo [`DAYS`].
-    days: Vec<u32>,
+    days: Box<[u32; DAYS]>,
     /// The events of the next days, each with the next one of its day, in no order.
     events: Vec<(Event, u32)>,
     /// The first unused place in `events`.
     unused: u32,
     /// A bit for each of these days: whether it has any.
-    occupied: Vec<u64>,
+    occupied: Box<[u64; DAYS / 64]>,
     /// Events in `days`.
     near: usize,
     /// The events of all later days.
@@ -129,10 +129,10 @@ impl Calendar {
             today: Vec::new(),
             day: 0,
             length: day.max(1).ilog2().clamp(SHORTEST, LONGEST),
-            days: vec![NONE; DAYS],
+            days: Box::new([NONE; DAYS]),
             events: Vec::new(),
             unused: NONE,
-            occupied: vec![0; DAYS / 64],
+            occupied: Box::new([0; DAYS / 64]),
             near: 0,
             later: BinaryHeap::new(),
             shuffled: shuffle.map(|seed| (Vec::new(), SplitMix::new(seed))),
@@ -140,7 +140,26 @@ impl Calendar {
     }
 
     /// Adds an event, which must not be before the last one that was taken.
+    #[inline]
     pub(crate) fn add(&mut self, event: Event) {
+        let ahead = (event.at() >> self.length).wrapping_sub(self.day);
+        // Most events: one of the next days, in a place that was used before.
+        if (1..DAYS as u64).contains(&ahead)
+            && let Some(unused) = self.events.get_mut(self.unused as usize)
+            && self.shuffled.is_none()
+        {
+            let place = (event.at() >> self.length) as usize % DAYS;
+            let head = std::mem::replace(&mut self.days[place], self.unused);
+            self.unused = std::mem::replace(unused, (event, head)).1;
+            self.occupied[place / 64] |= 1 << (place % 64);
+            self.near += 1;
+        } else {
+            self.add_otherwise(event);
+        }
+    }
+
+    #[inline(never)]
+    fn add_otherwise(&mut self, event: Event) {
         match &mut self.shuffled {
             Some((events, _)) => events.push(event),
             None => self.insert(event),
@@ -160,6 +179,7 @@ impl Calendar {
     }
 
     /// Takes the next event.
+    #[inline]
     pub(crate) fn take(&mut self) -> Option<Event> {
         if self.shuffled.is_some() {
             self.add_shuffled();

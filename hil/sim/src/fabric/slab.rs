@@ -7,8 +7,8 @@ pub(crate) type PacketId = u32;
 
 /// Bytes of a cache line, at which slots begin.
 const LINE: usize = 64;
-/// Slots that are allocated at once.
-const CHUNK: usize = 1_024;
+/// Slots of a slab when it first grows; it doubles from there.
+const FEWEST: usize = 1_024;
 
 /// What the network keeps of a packet beside its bytes.
 #[derive(Clone, Copy, Default, Debug)]
@@ -57,33 +57,36 @@ pub(crate) enum Kind {
 pub(crate) struct InFlight {
     /// Bytes of a slot: a multiple of a cache line.
     stride: usize,
-    chunks: Vec<Chunk>,
+    bytes: Vec<u8>,
+    /// Where the first slot begins in `bytes`: at a cache line.
+    start: usize,
     /// What is kept of each packet, and the bytes in its slot.
     meta: Vec<(Meta, u16)>,
     free: Vec<PacketId>,
 }
 
-struct Chunk {
-    bytes: Vec<u8>,
-    /// Where the first slot begins.
-    start: usize,
-}
-
 impl InFlight {
     /// An empty slab. Each slot will have room for this many header bytes, at most 65 535.
     pub(crate) fn new(room: usize) -> Self {
-        Self { stride: room.next_multiple_of(LINE), chunks: Vec::new(), meta: Vec::new(), free: Vec::new() }
+        let stride = room.next_multiple_of(LINE);
+        Self { stride, bytes: Vec::new(), start: 0, meta: Vec::new(), free: Vec::new() }
     }
 
     /// Puts a packet with these header bytes in a slot.
     ///
     /// # Panics
     /// If there are more header bytes than a slot has room for.
+    #[inline]
     pub(crate) fn insert(&mut self, meta: Meta, header: &[u8]) -> PacketId {
         let id = self.free.pop().unwrap_or_else(|| self.grow());
         self.meta[id as usize] = (meta, header.len() as u16);
-        self.header_mut(id).copy_from_slice(header);
+        self.slot_mut(id)[..header.len()].copy_from_slice(header);
         id
+    }
+
+    fn slot_mut(&mut self, id: PacketId) -> &mut [u8] {
+        let at = self.start + id as usize * self.stride;
+        &mut self.bytes[at..at + self.stride]
     }
 
     /// Puts a copy of a packet in a slot.
@@ -93,6 +96,7 @@ impl InFlight {
     }
 
     /// Frees the slot of a packet.
+    #[inline]
     pub(crate) fn remove(&mut self, id: PacketId) {
         self.free.push(id);
     }
@@ -103,38 +107,43 @@ impl InFlight {
     }
 
     /// What the network keeps of it.
+    #[inline]
     pub(crate) fn meta(&self, id: PacketId) -> &Meta {
         &self.meta[id as usize].0
     }
 
     /// What the network keeps of it, to be changed.
+    #[inline]
     pub(crate) fn meta_mut(&mut self, id: PacketId) -> &mut Meta {
         &mut self.meta[id as usize].0
     }
 
     /// Its header bytes.
+    #[inline]
     pub(crate) fn header(&self, id: PacketId) -> &[u8] {
-        let (chunk, at) = (&self.chunks[id as usize / CHUNK], id as usize % CHUNK);
-        &chunk.bytes[chunk.start + at * self.stride..][..self.meta[id as usize].1.into()]
+        let at = self.start + id as usize * self.stride;
+        &self.bytes[at..at + usize::from(self.meta[id as usize].1)]
     }
 
     /// Its header bytes, to be changed.
+    #[inline]
     pub(crate) fn header_mut(&mut self, id: PacketId) -> &mut [u8] {
-        let (chunk, at) = (&mut self.chunks[id as usize / CHUNK], id as usize % CHUNK);
-        let len = self.meta[id as usize].1.into();
-        assert!(len <= self.stride, "{len} bytes in a slot of {}", self.stride);
-        &mut chunk.bytes[chunk.start + at * self.stride..][..len]
+        let at = self.start + id as usize * self.stride;
+        &mut self.bytes[at..at + usize::from(self.meta[id as usize].1)]
     }
 
+    /// Doubles the slots. Returns the number of the first new one.
     #[cold]
     fn grow(&mut self) -> PacketId {
-        let first = self.meta.len() as PacketId;
-        let bytes = vec![0; CHUNK * self.stride + LINE];
+        let (first, slots) = (self.meta.len(), (2 * self.meta.len()).max(FEWEST));
+        let mut bytes = vec![0; slots * self.stride + LINE];
         let start = bytes.as_ptr().align_offset(LINE).min(LINE);
-        self.chunks.push(Chunk { bytes, start });
-        self.meta.resize(self.meta.len() + CHUNK, Default::default());
-        self.free.extend((first + 1..first + CHUNK as PacketId).rev());
-        first
+        let old = first * self.stride;
+        bytes[start..start + old].copy_from_slice(&self.bytes[self.start..self.start + old]);
+        (self.bytes, self.start) = (bytes, start);
+        self.meta.resize(slots, Default::default());
+        self.free.extend((first as PacketId + 1..slots as PacketId).rev());
+        first as PacketId
     }
 }
 
