@@ -120,6 +120,8 @@ pub(super) struct Sender {
     due: Picos,
     /// Bytes of the last packet on the line.
     last_bytes: u16,
+    /// It has nothing to send, or its window is full: only an acknowledgement or a decision of the NIC changes that.
+    is_blocked: bool,
     /// The entry in [`Host::waiting`] that counts.
     waits_until: Picos,
     /// When its [`EventClass::Timeout`] comes, if one is in the event queue.
@@ -161,6 +163,7 @@ impl Sender {
             held_until: 0,
             due: 0,
             last_bytes: 0,
+            is_blocked: false,
             waits_until: NEVER,
             timeout_at: NEVER,
             template: Vec::new(),
@@ -234,14 +237,15 @@ struct Output<'a> {
     cuts: &'a mut u64,
     ack_bytes: Option<u16>,
     retiming: bool,
-    /// A flow that is being opened, which has no slot yet.
-    opening: Option<u32>,
+    /// The flow whose event it is, if the caller puts it where it belongs.
+    own: Option<u32>,
 }
 
 impl NicOutput for Output<'_> {
     fn set(&mut self, slot: u16, rate: Rate, window: Bytes, hold: Nanos) {
         let known = self.slots.get(usize::from(slot)).copied().filter(|&flow| flow != u32::MAX);
-        let Some(flow) = self.opening.or(known) else { return };
+        // A flow that is being opened has no slot yet.
+        let Some(flow) = known.or(self.own) else { return };
         let sender = &mut self.senders[flow as usize];
         if self.retiming && sender.last_bytes > 0 && sender.rate != rate {
             let (old, new) = (gap(sender.last_bytes, sender.rate, true), gap(sender.last_bytes, rate, true));
@@ -252,7 +256,9 @@ impl NicOutput for Output<'_> {
         sender.rate = rate;
         sender.window = window.get();
         sender.held_until = if hold == Nanos::ZERO { 0 } else { self.now + Picos::from(hold.get()) * 1_000 };
-        self.touched.push(flow);
+        if self.own != Some(flow) {
+            self.touched.push(flow);
+        }
     }
 
     fn send(&mut self, frame: &Response<'_>) -> Result<(), NotSent> {
@@ -277,13 +283,9 @@ fn gap(bytes: u16, rate: Rate, whole_nanoseconds: bool) -> Picos {
     if whole_nanoseconds { picos / 1_000 * 1_000 } else { picos }
 }
 
-/// The packet in `frame`, which most often is laid out as the example is.
-pub(super) fn parse_like<'a>(example: &Roce<'_>, frame: &'a [u8], wire_len: u16) -> Result<Roce<'a>> {
-    example.like(frame).map_or_else(|| packet::parse(frame, wire_len.into()), Ok)
-}
-
 impl Network<'_> {
-    /// Calls a function of a host's NIC, and then puts the flows that its decisions were about where they belong.
+    /// Calls a function of a host's NIC, and then puts the flows that its decisions were about where they belong: all but `own`, the
+    /// flow whose event it is, if the caller does that.
     ///
     /// # Errors
     /// Those of the tap, to which the frames that the NIC sends are passed.
@@ -291,7 +293,7 @@ impl Network<'_> {
         &mut self,
         now: Picos,
         host: u32,
-        opening: Option<u32>,
+        own: Option<u32>,
         call: impl FnOnce(&mut dyn NicGroup, usize, &mut Output<'_>) -> T,
     ) -> Result<T> {
         let at = &mut self.hosts[host as usize];
@@ -308,7 +310,7 @@ impl Network<'_> {
             cuts: &mut self.totals.cuts,
             ack_bytes: self.effects.line_headers.map(|headers| headers.ack),
             retiming: self.effects.retiming,
-            opening,
+            own,
         };
         let nics = &mut *self.groups[at.group];
         let result = call(nics, at.nic, &mut output);
@@ -492,7 +494,8 @@ impl Network<'_> {
         let host = &mut self.hosts[sender.host as usize];
         let number = sender.number as usize;
         let is_open = || self.counting.of(sender.sending.in_flight()) < u64::from(sender.window);
-        if !(sender.sending.has_lost() || sender.sending.has_new() && is_open()) {
+        sender.is_blocked = !(sender.sending.has_lost() || sender.sending.has_new() && is_open());
+        if sender.is_blocked {
             host.ready.remove(number);
             sender.waits_until = NEVER;
             if sender.sending.has_new() {
@@ -686,7 +689,7 @@ impl Network<'_> {
         }
         let counted = self.counting.of((payload.into(), 1)) as u32;
         let own_pacing = self.effects.whole_nanoseconds;
-        let wait = self.with_nic(now, host, None, |nics, nic, output| {
+        let wait = self.with_nic(now, host, Some(flow), |nics, nic, output| {
             nics.sent(nic, instant(now), handle, psn, Bytes::new(counted), output);
             if own_pacing { None } else { nics.departure(nic, instant(now), handle, Bytes::new(line_bytes.into())) }
         })?;
@@ -706,38 +709,64 @@ impl Network<'_> {
         if self.is_tapped(self.hosts[host as usize].node) {
             self.show(now, Origin::Arrived, packet)?;
         }
-        let Meta { flow, kind, wire_len, .. } = *self.slab.meta(packet);
-        // A copy, because the frames that the NIC sends are put in slots of the same slab.
-        let mut frame = std::mem::take(&mut self.frame);
-        frame.clear();
-        frame.extend_from_slice(self.slab.header(packet));
-        self.slab.remove(packet);
+        let Meta { flow, kind, .. } = *self.slab.meta(packet);
         match kind {
-            Kind::Data => self.on_data(now, host, flow, &frame, wire_len)?,
-            Kind::Ack => self.on_ack(now, host, flow, &frame, wire_len)?,
+            Kind::Data => self.on_data(now, host, flow, packet)?,
+            Kind::Ack => {
+                let changed = self.on_ack(now, host, flow, packet)?;
+                self.slab.remove(packet);
+                return if changed { self.transmit(now, host) } else { Ok(()) };
+            }
             Kind::Cnp => {
                 self.senders[flow as usize].cnps += 1;
-                self.deliver(now, host, &packet::parse(&frame, wire_len.into())?, &RxFields::at(instant(now)))?
+                self.with_headers(packet, |network, roce| {
+                    network.deliver(now, host, None, roce, &RxFields::at(instant(now)))
+                })?;
             }
             Kind::Request | Kind::Reply => {
-                self.on_handshake(now, host, flow, &packet::parse(&frame, wire_len.into())?)?;
+                self.with_headers(packet, |network, roce| network.on_handshake(now, host, flow, roce))?;
             }
         }
-        self.frame = frame;
+        self.slab.remove(packet);
         self.transmit(now, host)
     }
 
-    /// The NIC of a host handles a packet.
-    fn deliver(&mut self, now: Picos, host: u32, roce: &Roce<'_>, fields: &RxFields) -> Result<()> {
-        self.with_nic(now, host, None, |nics, nic, output| {
+    /// Calls a function with a copy of the headers of a packet: the frames that a NIC or a stage sends are put in slots of the same
+    /// slab.
+    ///
+    /// # Errors
+    /// Those of the function.
+    pub(super) fn with_headers<T>(
+        &mut self,
+        packet: PacketId,
+        call: impl FnOnce(&mut Self, &Roce<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let mut frame = std::mem::take(&mut self.frame);
+        frame.clear();
+        frame.extend_from_slice(self.slab.header(packet));
+        let Meta { kind, wire_len, .. } = *self.slab.meta(packet);
+        // Packets of a kind are laid out alike, but for acknowledgements by a notification point that return what the data carried.
+        let example = if kind == Kind::Data { &self.data.0 } else { &self.ack };
+        let returned = match &example.like(&frame) {
+            Some(roce) => call(self, roce),
+            None => call(self, &packet::parse(&frame, wire_len.into())?),
+        }?;
+        self.frame = frame;
+        Ok(returned)
+    }
+
+    /// The NIC of a host handles a packet; for `own`, see [`Network::with_nic`].
+    fn deliver(&mut self, now: Picos, host: u32, own: Option<u32>, roce: &Roce<'_>, fields: &RxFields) -> Result<()> {
+        self.with_nic(now, host, own, |nics, nic, output| {
             nics.received(nic, instant(now), roce, fields, output);
         })
     }
 
     /// Data of a flow has arrived at its receiver.
-    fn on_data(&mut self, now: Picos, host: u32, flow: u32, frame: &[u8], wire_len: u16) -> Result<()> {
-        let ends = self.flows[flow as usize];
+    fn on_data(&mut self, now: Picos, host: u32, flow: u32, packet: PacketId) -> Result<()> {
+        let frame = self.slab.header(packet);
         let bth = wire::bth(frame, self.data.1.bth_at).context("a frame of ours ends early")?;
+        let becn = self.effects.echo && wire::ecn(frame) == Some(Ecn::Ce);
         let receiving = &mut self.senders[flow as usize].receiving;
         let marks = Marks { last: opcode::info(bth.opcode).last(), ack_request: bth.ack_request };
         let arrival = receiving.on_data(bth.psn, marks, self.transport.recovery);
@@ -746,10 +775,10 @@ impl Network<'_> {
         // The notification point acknowledges the packet itself.
         let acknowledged = self.acknowledges && matches!(arrival, Arrival::Expected { .. });
         if self.acknowledges || !self.effects.echo {
-            let roce = parse_like(&self.data.0, frame, wire_len)?;
             let msn = acknowledged.then_some(messages);
-            let fields = RxFields { msn, remote: Some(ends.sender_qpn), ..RxFields::at(instant(now)) };
-            self.deliver(now, host, &roce, &fields)?;
+            let remote = Some(self.flows[flow as usize].sender_qpn);
+            let fields = RxFields { msn, remote, ..RxFields::at(instant(now)) };
+            self.with_headers(packet, |network, roce| network.deliver(now, host, None, roce, &fields))?;
         }
         if self.dependents.is_awaited(Milestone::Received) && matches!(arrival, Arrival::Expected { .. }) {
             let Sender { sending, receiving, .. } = &self.senders[flow as usize];
@@ -761,10 +790,7 @@ impl Network<'_> {
         match arrival {
             Arrival::Expected { .. } if acknowledged && bth.psn == last_in_order => Ok(()),
             Arrival::Expected { is_due: false } | Arrival::Early { is_due: false } => Ok(()),
-            Arrival::Expected { .. } | Arrival::Duplicate => {
-                let becn = self.effects.echo && wire::ecn(frame) == Some(Ecn::Ce);
-                self.send_ack(now, host, flow, last_in_order, becn, ack)
-            }
+            Arrival::Expected { .. } | Arrival::Duplicate => self.send_ack(now, host, flow, last_in_order, becn, ack),
             Arrival::Early { .. } => {
                 let arrived =
                     if self.transport.recovery == Recovery::SelectiveRepeat { bth.psn.get() } else { messages };
@@ -792,41 +818,57 @@ impl Network<'_> {
         self.send_control(now, host, packet)
     }
 
-    /// An acknowledgement of a flow has arrived at its sender.
-    fn on_ack(&mut self, now: Picos, host: u32, flow: u32, frame: &[u8], wire_len: u16) -> Result<()> {
+    /// An acknowledgement of a flow has arrived at its sender. Returns whether that changes what the host may send.
+    fn on_ack(&mut self, now: Picos, host: u32, flow: u32, packet: PacketId) -> Result<bool> {
         // Acknowledgements by the transport are laid out alike; those by a notification point return what the data carried.
-        let roce =
-            if self.uses_acks || self.acknowledges { Some(parse_like(&self.ack, frame, wire_len)?) } else { None };
-        let bth_at = self.transport_ack.bth_at();
-        let fields = roce.as_ref().map(|roce| (roce.bth, roce.aeth()));
-        let fields = fields.or_else(|| Some((wire::bth(frame, bth_at)?, wire::aeth(frame, bth_at))));
-        let (bth, aeth) = fields.context("a frame of ours ends early")?;
+        if self.uses_acks || self.acknowledges {
+            return self.with_headers(packet, |network, roce| {
+                network.acknowledged(now, host, flow, (roce.bth, roce.aeth()), Some(roce))
+            });
+        }
+        let (frame, at) = (self.slab.header(packet), self.transport_ack.bth_at());
+        let bth = wire::bth(frame, at).context("a frame of ours ends early")?;
+        self.acknowledged(now, host, flow, (bth, wire::aeth(frame, at)), None)
+    }
+
+    /// The sender of a flow handles an acknowledgement, and then its NIC does if it uses them: `roce`. Returns whether that changes
+    /// what the host may send.
+    fn acknowledged(
+        &mut self,
+        now: Picos,
+        host: u32,
+        flow: u32,
+        (bth, aeth): (Bth, Option<Aeth>),
+        roce: Option<&Roce<'_>>,
+    ) -> Result<bool> {
         let Sender { sending, handle, .. } = &mut self.senders[flow as usize];
         if handle.is_none() {
-            return Ok(()); // the flow is complete
+            return Ok(false); // the flow is complete
         }
-        let acked = match aeth {
+        let (acked, is_nak) = match aeth {
             Some(Aeth { syndrome: Syndrome::Nak(_), msn }) => {
-                sending.on_nak(now, bth.psn, Psn::new(msn), &self.transport)
+                (sending.on_nak(now, bth.psn, Psn::new(msn), &self.transport), true)
             }
-            _ => sending.on_ack(now, bth.psn, &self.transport),
+            _ => (sending.on_ack(now, bth.psn, &self.transport), false),
         };
         let is_complete = sending.is_complete();
         let Acked { bytes, packets, sent } = acked;
         self.schedule_timeout(flow);
-        if let (Some(roce), true) = (roce, self.uses_acks) {
+        let used = roce.filter(|_| self.uses_acks);
+        let is_echoed = self.effects.echo && bth.becn;
+        if let Some(roce) = used {
             let sender = &mut self.senders[flow as usize];
             let measured = !self.effects.delay_once_a_round_trip || sender.is_next_round_trip();
             let rtt = sent.filter(|_| measured).map(|sent| Nanos::new(((now - sent) / 1_000) as u32));
             let acked = Bytes::new(self.counting.of((bytes, packets)) as u32);
-            self.deliver(now, host, &roce, &RxFields { acked, rtt, ..RxFields::at(instant(now)) })?;
-        } else if self.effects.echo && bth.becn {
+            self.deliver(now, host, Some(flow), roce, &RxFields { acked, rtt, ..RxFields::at(instant(now)) })?;
+        } else if is_echoed {
             self.senders[flow as usize].cnps += 1;
             let sender_qpn = self.flows[flow as usize].sender_qpn;
             let cnp = Response::cnp(&self.data.0, sender_qpn, CnpBodyKind::Standard, CnpMarking::default());
             let mut buffer = [0; 128];
             let len = cnp.emit::<NoCrc>(&mut buffer).map_err(|error| anyhow!("cannot build a CNP: {error:?}"))?;
-            self.deliver(now, host, &packet::parse(&buffer[..len], len)?, &RxFields::at(instant(now)))?;
+            self.deliver(now, host, None, &packet::parse(&buffer[..len], len)?, &RxFields::at(instant(now)))?;
         }
         if is_complete {
             let start = self.specs[flow as usize].start;
@@ -841,9 +883,11 @@ impl Network<'_> {
             }
             (sender.template, sender.ack_template) = (Vec::new(), Vec::new());
             self.reach(now, flow, Milestone::Acknowledged);
-        } else {
+        } else if used.is_some() || is_nak || self.senders[flow as usize].is_blocked {
             self.settle(now, flow);
+        } else {
+            return Ok(is_echoed);
         }
-        Ok(())
+        Ok(true)
     }
 }

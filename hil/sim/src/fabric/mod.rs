@@ -850,6 +850,7 @@ impl<'a> Network<'a> {
     }
 
     /// A port begins to send a packet.
+    #[inline(always)]
     fn begin(&mut self, now: Picos, port: u32, packet: PacketId) {
         self.show_at_port(now, Origin::Sent, port, |slab| whole_frame(slab, packet));
         let port = &mut self.ports[port as usize];

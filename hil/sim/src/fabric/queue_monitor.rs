@@ -47,6 +47,9 @@ impl QueueMonitor {
 pub(super) struct Watch {
     monitor: QueueMonitor,
     ports: Vec<Port>,
+    /// The samples until now, and when the next one is.
+    samples: u64,
+    next_at: Picos,
     /// The next sample at which the counts are recorded.
     next: u64,
     records: Vec<(Picos, Vec<QueueLengths>)>,
@@ -70,7 +73,8 @@ impl Watch {
             samples: 0,
             lengths: QueueLengths { node, port, counts: Vec::new() },
         });
-        let mut watch = Self { monitor, ports: ports.collect(), next: 0, records: Vec::new() };
+        let mut watch =
+            Self { monitor, ports: ports.collect(), samples: 0, next_at: monitor.start, next: 0, records: Vec::new() };
         watch.next = watch.record_from(0);
         watch
     }
@@ -86,11 +90,19 @@ impl Watch {
 
     /// The queues of a port, by its number among all, have so many bytes from now on.
     pub(super) fn change(&mut self, now: Picos, port: u32, bytes: u32) {
-        let samples = self.monitor.samples(now);
-        self.record_before(samples);
+        if now >= self.next_at {
+            self.pass(now);
+        }
         let port = &mut self.ports[port as usize];
-        port.count(samples);
+        port.count(self.samples);
         port.bytes = bytes;
+    }
+
+    /// Time has reached the next sample.
+    fn pass(&mut self, now: Picos) {
+        self.samples = self.monitor.samples(now);
+        self.next_at = self.monitor.time(self.samples);
+        self.record_before(self.samples);
     }
 
     /// Records the counts at the samples that are among so many.

@@ -3,7 +3,7 @@
 use super::buffer::{Ingress, Part, SharedBuffer};
 use super::calendar::{Class as EventClass, Event as Scheduled};
 use super::faults::{FrameInfo, FrameSet, Held, Outcome};
-use super::host::{REST, parse_like};
+use super::host::REST;
 use super::packets::{InFlight, Kind, Meta, PacketId};
 use super::port::Port;
 use super::{FlowSpec, Network, Origin, PfcRecord, Picos, Place};
@@ -246,7 +246,7 @@ impl Network<'_> {
             }
         }
         if kind == Kind::Data && at.chain(ingress).takes.contains(EventKind::Arrival) {
-            let admits = self.admit(now, switch, ingress, packet);
+            let admits = self.admit(now, switch, ingress, packet)?;
             if !admits {
                 self.totals.lossless_dropped += 1;
                 self.drop_packet(packet);
@@ -339,33 +339,19 @@ impl Network<'_> {
     }
 
     /// Whether the stages take a data packet that comes in by a port.
-    fn admit(&mut self, now: Picos, switch: u32, ingress: u32, packet: PacketId) -> bool {
+    fn admit(&mut self, now: Picos, switch: u32, ingress: u32, packet: PacketId) -> Result<bool> {
         let Meta { flow, line_bytes, class, .. } = *self.slab.meta(packet);
         let queued = Bytes::new(self.ports[ingress as usize].arrived[usize::from(class)]);
         let bytes = Bytes::new(line_bytes.into());
         let verdict = if self.switches[switch as usize].chain(ingress).reads_headers {
             self.with_headers(packet, |network, roce| {
                 let packet = Packet { bytes, roce: Some(roce) };
-                network.stage(now, switch, ingress, class, flow, &Event::Arrival { packet, queued })
-            })
+                Ok(network.stage(now, switch, ingress, class, flow, &Event::Arrival { packet, queued }))
+            })?
         } else {
             self.stage(now, switch, ingress, class, flow, &Event::Arrival { packet: Packet::of(bytes), queued })
         };
-        !verdict.drop
-    }
-
-    /// Calls a function with a copy of the headers of a data packet: the frames that stages send are put in slots of the same
-    /// slab.
-    fn with_headers<T>(&mut self, packet: PacketId, call: impl FnOnce(&mut Self, &Roce<'_>) -> T) -> T {
-        let mut frame = std::mem::take(&mut self.frame);
-        frame.clear();
-        frame.extend_from_slice(self.slab.header(packet));
-        let wire_len = self.slab.meta(packet).wire_len;
-        let roce =
-            parse_like(&self.data.0, &frame, wire_len).expect("a data packet, which a host of the network has made");
-        let returned = call(self, &roce);
-        self.frame = frame;
-        returned
+        Ok(!verdict.drop)
     }
 
     /// A switch's port begins to send if it is free, and is called again when it will be.
@@ -419,7 +405,7 @@ impl Network<'_> {
         }
         let Meta { kind, counted, .. } = *self.slab.meta(packet);
         if kind == Kind::Data {
-            self.depart(now, switch, egress, packet);
+            self.depart(now, switch, egress, packet)?;
         }
         if counted {
             self.release(now, switch, packet);
@@ -434,7 +420,7 @@ impl Network<'_> {
     }
 
     /// A data packet leaves a queue that no longer counts it: the stages mark, measure, hold and rewrite.
-    fn depart(&mut self, now: Picos, switch: u32, egress: u32, packet: PacketId) {
+    fn depart(&mut self, now: Picos, switch: u32, egress: u32, packet: PacketId) -> Result<()> {
         let Meta { flow, line_bytes, class, .. } = *self.slab.meta(packet);
         let bytes = Bytes::new(line_bytes.into());
         let Chain { takes, reads_headers, .. } = *self.switches[switch as usize].chain(egress);
@@ -448,8 +434,8 @@ impl Network<'_> {
                 self.with_headers(packet, |network, roce| {
                     let packet = Packet { bytes, roce: Some(roce) };
                     let event = Event::Departure { packet, ecn: roce.ecn, queued, port_queued };
-                    (roce.ecn, network.stage(now, switch, egress, class, flow, &event))
-                })
+                    Ok((roce.ecn, network.stage(now, switch, egress, class, flow, &event)))
+                })?
             } else {
                 let ecn = wire::ecn(self.slab.header(packet)).unwrap_or(Ecn::NotEct);
                 let event = Event::Departure { packet: Packet::of(bytes), ecn, queued, port_queued };
@@ -463,6 +449,7 @@ impl Network<'_> {
             }
             self.ports[egress as usize].hold(flow, now, verdict.hold);
         }
+        Ok(())
     }
 
     /// Sends the frames that the stages of a switch have emitted, and schedules their timer. PFC frames and messages to other

@@ -260,8 +260,10 @@ impl Sending {
         self.acked = to;
         self.next = self.next.max(to);
         self.again = self.again.max(to);
-        self.arrived.drain(..self.arrived.len().min(packets as usize));
-        self.skip_arrived();
+        if !self.arrived.is_empty() {
+            self.arrived.drain(..self.arrived.len().min(packets as usize));
+            self.skip_arrived();
+        }
         // With a packet among them that was sent again, it is not known which copy has caused the acknowledgement (Karn's rule).
         let sent = self.sent_at.as_mut().and_then(|times| {
             let newly = times.drain(..times.len().min(packets as usize));
