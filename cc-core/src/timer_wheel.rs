@@ -190,8 +190,8 @@ impl<N: Storage> TimerWheelIn<N> {
     }
 
     /// The place of the bucket that comes up first, and the time from the cursor to it; [`NEVER`] when all are empty.
-    // Not inlined: not on the path from an event to the pacer.
-    #[inline(never)]
+    // Not inlined in firmware: not on the path from an event to the pacer.
+    #[cfg_attr(target_os = "none", inline(never))]
     fn earliest(&self) -> (u32, u32) {
         let mut first = (0, NEVER);
         let mut ring = 0;
@@ -208,7 +208,7 @@ impl<N: Storage> TimerWheelIn<N> {
     }
 
     /// Of a ring that is not empty, the place of the bucket that comes up first, and the time from the cursor to it.
-    #[inline(never)]
+    #[cfg_attr(target_os = "none", inline(never))]
     fn next_in(&self, ring: u32, filled: u32) -> (u32, u32) {
         let here = self.cursor >> shift(ring);
         let bucket = here.wrapping_add(filled.rotate_right(here & FURTHEST).trailing_zeros());

@@ -52,6 +52,10 @@ pub struct StageList {
     /// Index of the stage that admits packets.
     admits: Option<usize>,
     takes: Kinds,
+    /// A stage pauses neighbours.
+    pauses: bool,
+    /// A stage has timers.
+    timed: bool,
 }
 
 /// One stage, with its queues on the heap, and its settings.
@@ -87,12 +91,15 @@ struct Traits {
     reads_headers: bool,
     rewrites: bool,
     admits: bool,
+    pauses: bool,
+    timed: bool,
 }
 
 impl Traits {
     const fn of<S: Stage>(number: u8) -> Self {
         let (reads_headers, rewrites, admits) = (S::READS_HEADERS, S::REWRITES, S::ADMITS);
-        Self { number, name: S::NAME, takes: S::TAKES, reads_headers, rewrites, admits }
+        let (pauses, timed) = (S::PAUSES, S::TIMED);
+        Self { number, name: S::NAME, takes: S::TAKES, reads_headers, rewrites, admits, pauses, timed }
     }
 }
 
@@ -170,7 +177,15 @@ for_each_cp!(any_stage);
 impl StageList {
     /// A list without stages, for this number of queues.
     pub const fn new(queues: usize) -> Self {
-        Self { stages: Vec::new(), queues, rewrites: None, admits: None, takes: Kinds::NONE }
+        Self {
+            stages: Vec::new(),
+            queues,
+            rewrites: None,
+            admits: None,
+            takes: Kinds::NONE,
+            pauses: false,
+            timed: false,
+        }
     }
 
     /// Adds the stage of this name with these settings, in the order of its fields; settings that are missing are those of its
@@ -181,7 +196,7 @@ impl StageList {
     /// packets.
     pub fn add(&mut self, name: &str, settings: &[u32]) -> Result<(), StageListError> {
         let stage = AnyStage::new(name, self.queues, settings)?;
-        let Traits { name, takes, rewrites, admits, .. } = stage.traits();
+        let Traits { name, takes, rewrites, admits, pauses, timed, .. } = stage.traits();
         let place = self.stages.len();
         let other = |place: usize| self.stages.get(place).map_or("", |stage| stage.traits().name);
         match (self.rewrites, self.admits) {
@@ -192,6 +207,8 @@ impl StageList {
         self.rewrites = self.rewrites.or(rewrites.then_some(place));
         self.admits = self.admits.or(admits.then_some(place));
         self.takes = self.takes.with(takes);
+        self.pauses |= pauses;
+        self.timed |= timed;
         self.stages.push(stage);
         Ok(())
     }
@@ -259,22 +276,26 @@ impl Stage for StageList {
         if let [stage] = &mut self.stages[..] {
             return stage.on(now, at, event, out);
         }
-        let mut verdict = Verdict::PASS;
+        // Joined from the first verdict on: most lists are short.
+        let mut joined: Option<Verdict> = None;
         let admits = self.admits.filter(|_| matches!(event, Event::Arrival { .. }));
         if let Some(stage) = admits.and_then(|place| self.stages.get_mut(place)) {
-            verdict = stage.on(now, at, event, out);
+            let verdict = stage.on(now, at, event, out);
             if verdict.drop {
                 return verdict;
             }
+            joined = Some(verdict);
         }
         let rewrites = self.rewrites.filter(|_| matches!(event, Event::Departure { .. }));
         for (place, stage) in self.stages.iter_mut().enumerate() {
             if admits != Some(place) && rewrites != Some(place) {
-                verdict = verdict.join(stage.on(now, at, event, out));
+                let verdict = stage.on(now, at, event, out);
+                joined = Some(joined.map_or(verdict, |joined| joined.join(verdict)));
             }
         }
+        let verdict = joined.unwrap_or(Verdict::PASS);
         if let Some(stage) = rewrites.and_then(|place| self.stages.get_mut(place)) {
-            verdict = verdict.join(stage.on(now, at, &event.marked(verdict), out));
+            return verdict.join(stage.on(now, at, &event.marked(verdict), out));
         }
         verdict
     }
@@ -284,10 +305,16 @@ impl Stage for StageList {
     }
 
     fn next_wake(&self, now: Instant, at: Queue) -> Option<Nanos> {
+        if !self.timed {
+            return None;
+        }
         self.stages.iter().map(|stage| stage.next_wake(now, at)).fold(None, earlier)
     }
 
     fn pausing(&self, at: Queue) -> u16 {
+        if !self.pauses {
+            return 0;
+        }
         self.stages.iter().map(|stage| stage.pausing(at)).max().unwrap_or(0)
     }
 }
