@@ -116,15 +116,12 @@ impl PacketFormat {
 }
 
 impl DataLayout {
-    /// Writes the verdict of a switch's stages on a data packet into its headers. Its ECN bits were `ecn`. Returns those with
-    /// which it leaves.
-    pub(crate) fn write_verdict(&self, header: &mut [u8], verdict: &Verdict, ecn: Ecn) -> Ecn {
+    /// Writes the verdict of a switch's stages on a data packet, whose ECN bits were `ecn`, into its headers: a record of telemetry
+    /// behind those that it came with, or alone if these are cleared. Returns whether it writes a record.
+    pub(crate) fn write_verdict(&self, header: &mut [u8], verdict: &Verdict, ecn: Ecn) -> bool {
         let leaves_with = verdict.leaves_with(ecn);
         if leaves_with != ecn {
             wire::set_ecn(header, leaves_with);
-        }
-        if let (Some(at), Some(hop)) = (self.int_at, &verdict.hop) {
-            shim::push_at(header, at, hop);
         }
         if let Some(rewrite) = verdict.rewrite {
             if let (Some(at), true) = (self.int_at, rewrite.clear_int) {
@@ -134,7 +131,10 @@ impl DataLayout {
                 shim::write_mlcc_at(header, at, data);
             }
         }
-        leaves_with
+        match (self.int_at, &verdict.hop) {
+            (Some(at), Some(hop)) => shim::push_at(header, at, hop).is_some(),
+            _ => false,
+        }
     }
 
     /// Fills in opcode, sequence number, whether an acknowledgement is requested, and time of sending in a copy of a template.

@@ -1,6 +1,6 @@
 //! What a run came to, for its reader and for scripts.
 
-use crate::fabric::{self, Completion, QueuePlace, StalledFlow, Totals};
+use crate::fabric::{self, Completion, QueuePlace, StalledFlow, SwitchFeedback, Totals};
 use crate::input::{Input, Ports};
 use crate::marking::Stages;
 use anyhow::Result;
@@ -57,6 +57,8 @@ pub struct Summary {
     pub pfc: Pfc,
     /// What congestion control did, by algorithm.
     pub cc: BTreeMap<String, Control>,
+    /// What NICs and switches sent for it.
+    pub feedback: Feedback,
     /// Packets whose bytes were held to a full emission, at each node that they reached; absent if that was not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked_frames: Option<u64>,
@@ -386,6 +388,57 @@ pub struct Control {
     pub marks: u64,
 }
 
+/// What NICs and switches sent for congestion control, beside acknowledgements.
+#[derive(Clone, Debug, Serialize)]
+pub struct Feedback {
+    /// CNPs of receivers' NICs.
+    pub nic_cnps: u64,
+    /// CNPs of switches.
+    pub switch_cnps: u64,
+    /// Records of telemetry that switches wrote into data packets.
+    pub telemetry: u64,
+    /// The switches that sent CNPs, or sent or received messages of other switches.
+    pub switches: Vec<AtSwitch>,
+}
+
+/// What the stages of a switch sent and received.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct AtSwitch {
+    /// The switch's node number.
+    pub node: u32,
+    /// Its kind.
+    pub kind: &'static str,
+    /// CNPs sent.
+    pub cnps: u64,
+    /// Records of telemetry written into data packets.
+    pub telemetry: u64,
+    /// Messages sent to switches at the other ends of its links.
+    pub messages_sent: u64,
+    /// Such messages received.
+    pub messages_received: u64,
+}
+
+impl Feedback {
+    fn of(input: &Input, totals: &Totals) -> Self {
+        let all = &totals.feedback;
+        let at_switch = |&SwitchFeedback { node, cnps, telemetry, messages_sent, messages_received }: &_| AtSwitch {
+            node,
+            kind: input.topology.nodes[node as usize].name(),
+            cnps,
+            telemetry,
+            messages_sent,
+            messages_received,
+        };
+        let acts = |at: &&SwitchFeedback| at.cnps + at.messages_sent + at.messages_received > 0;
+        Self {
+            nic_cnps: totals.nic_cnps,
+            switch_cnps: all.iter().map(|at| at.cnps).sum(),
+            telemetry: all.iter().map(|at| at.telemetry).sum(),
+            switches: all.iter().filter(acts).map(at_switch).collect(),
+        }
+    }
+}
+
 impl Percentiles {
     /// Those of some values; `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
@@ -507,6 +560,7 @@ impl Summary {
             queue: Queue { max_bytes: totals.longest_queue },
             pfc,
             cc: [(algorithm.to_owned(), control)].into(),
+            feedback: Feedback::of(input, totals),
             checked_frames: None,
             warnings,
         })
@@ -547,6 +601,19 @@ impl fmt::Display for Summary {
         )?;
         for (name, Control { events, cuts, marks }) in &self.cc {
             writeln!(f, "{name:<11} {events} decisions, {cuts} of them cuts; {marks} packets marked")?;
+        }
+        let Feedback { nic_cnps, switch_cnps, telemetry, switches } = &self.feedback;
+        if nic_cnps + switch_cnps + telemetry > 0 || !switches.is_empty() {
+            writeln!(
+                f,
+                "feedback    {nic_cnps} CNPs of NICs, {switch_cnps} of switches; {telemetry} telemetry records"
+            )?;
+        }
+        for AtSwitch { node, kind, cnps, telemetry, messages_sent, messages_received } in switches {
+            writeln!(
+                f,
+                "  {kind} {node:<5} {cnps} CNPs, {telemetry} telemetry records; messages: {messages_sent} sent, {messages_received} received"
+            )?;
         }
         let Packets { injected, delivered, dropped, lost, sent_again, timeouts, in_flight, .. } = self.packets;
         writeln!(

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use hil_cores::random::SplitMix;
-use hil_sim::fabric::{Scenario, Totals};
+use hil_sim::fabric::{Scenario, SwitchFeedback, Totals};
 use hil_sim::input::Input;
 use hil_sim::ns3::{write_fct, write_pfc};
 use hil_sim::summary::{Cost, Summary};
@@ -117,6 +117,17 @@ fn a_fat_tree_runs_a_permutation() {
         ["network     16 hosts, 20 switches; payload 1000 bytes, base RTT 12.480 us, end 0.05 s", "kmax=1600000"]
     {
         assert!(shown.contains(line), "{shown}");
+    }
+}
+
+/// Stages of two datacentres: all flows complete without loss, and the stages at the two ends of the long link send to each other.
+#[test]
+fn stages_of_two_datacentres_send_to_each_other() {
+    for name in ["lscc.toml", "hpcc-star.toml", "swing.toml"] {
+        let (_, totals) = check(name, 2);
+        let sum = |of: fn(&SwitchFeedback) -> u64| totals.feedback.iter().map(of).sum::<u64>();
+        assert!(sum(|at| at.messages_sent) >= sum(|at| at.messages_received) && sum(|at| at.messages_received) > 50);
+        assert_eq!(sum(|at| at.cnps) > 0, name != "swing.toml", "{name}");
     }
 }
 

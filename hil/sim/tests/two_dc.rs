@@ -1,7 +1,7 @@
 //! Two datacentres that long links join.
 
 use anyhow::Result;
-use hil_sim::fabric::{Scenario, Totals};
+use hil_sim::fabric::{Scenario, SwitchFeedback, Totals};
 use hil_sim::input::Input;
 use std::fs;
 use std::path::Path;
@@ -105,4 +105,67 @@ fn stages_and_buffers_are_chosen_by_what_a_port_joins() {
         .map(|(&node, buffer)| (node, buffer.pool, buffer.links.iter().map(|&(link, _)| link).collect()))
         .collect();
     assert_eq!(buffers, [(6, 128_000_000, vec![8]), (9, 128_000_000, vec![8])]);
+}
+
+/// Runs an example for one simulated second, with two flows that last longer than it and receivers at the rate of 4 % to 25 % of that
+/// in the file, so that the run has fewer packets. Returns what the switches sent and received, by node number.
+fn one_second(name: &str) -> (Totals, impl Fn(u32) -> SwitchFeedback) {
+    let mut text = example(name);
+    for (from, to) in [
+        ("duration = \"200ms\"", "duration = \"1s\""),
+        ("duration = \"100ms\"", "duration = \"1s\""),
+        ("bytes = \"40MB\"", "bytes = \"2GB\""),
+        ("rate = \"40Gb/s\"", "rate = \"10Gb/s\""),
+        ("rate = \"25Gb/s\"", "rate = \"10Gb/s\""),
+        ("count = 2\nrate = \"100Gb/s\"", "count = 2\nrate = \"10Gb/s\""),
+    ] {
+        text = text.replace(from, to);
+    }
+    if !text.contains("payload") {
+        text = format!("payload = 4096\n{text}");
+    }
+    let input = read(&text).unwrap_or_else(|error| panic!("{error:#}"));
+    let totals = input.scenario().run().unwrap();
+    assert_eq!((totals.completions.len(), totals.dropped), (0, 0), "{name}");
+    assert!((999_900_000_000..=1_000_000_000_000).contains(&totals.end), "{name}: {}", totals.end);
+    let feedback = totals.feedback.clone();
+    (totals, move |node| *feedback.iter().find(|at| at.node == node).unwrap())
+}
+
+/// A message leaves every 200 us after the first packet, which comes to the far DCI switch after 1 ms, and arrives 1 ms later. The
+/// senders' DCI switch sends at most one direct CNP to each of two flows every 50 us.
+#[test]
+fn lscc_runs_for_a_second() {
+    let (totals, at) = one_second("lscc.toml");
+    let (near, far) = (at(12), at(17));
+    assert_eq!((far.messages_sent, far.messages_received, far.cnps), (4_994, 0, 0));
+    assert_eq!((near.messages_sent, near.messages_received), (0, 4_989));
+    assert!((1_000..=2 * 20_000).contains(&near.cnps), "{}", near.cnps);
+    assert!(totals.nic_cnps > 100 && totals.marks > 0, "{}", totals.nic_cnps);
+}
+
+/// Each data packet gets a record at each of five switches but not at the port to the long link, where the record is that of the
+/// pseudo queue in a CNP: at most one each 2 us and flow.
+#[test]
+fn hpcc_star_runs_for_a_second() {
+    let (totals, at) = one_second("hpcc-star.toml");
+    let (near, far) = (at(12), at(17));
+    assert_eq!((far.messages_sent, near.messages_received, far.cnps), (4_994, 4_989, 0));
+    assert!((10_000..=1_000_000).contains(&near.cnps), "{}", near.cnps);
+    assert_eq!((near.telemetry, totals.nic_cnps), (0, 0));
+    let all: u64 = totals.feedback.iter().map(|at| at.telemetry).sum();
+    assert!(far.telemetry > 200_000 && all.abs_diff(5 * far.telemetry) < 20_000, "{all} and {}", far.telemetry);
+}
+
+/// The relays send a message at least every 100 us, and in addition for each pause that they pass on; those of the last millisecond
+/// are on the link at the end.
+#[test]
+fn swing_runs_for_a_second() {
+    let (totals, at) = one_second("swing.toml");
+    for (one, other) in [(at(5), at(8)), (at(8), at(5))] {
+        assert!(one.messages_sent >= 9_900, "{one:?}");
+        assert!((9..100).contains(&(one.messages_sent - other.messages_received)), "{one:?}, {other:?}");
+    }
+    assert!(at(8).messages_sent > at(5).messages_sent + 100, "the far relay passes pauses on");
+    assert!(totals.pfc.iter().any(|pause| pause.pauses && pause.node == 4), "the senders' DCI switch is paused");
 }

@@ -233,6 +233,7 @@ struct Output<'a> {
     /// The frames of the NIC.
     control: &'a mut VecDeque<PacketId>,
     injected: &'a mut u64,
+    cnps: &'a mut u64,
     decisions: &'a mut u64,
     cuts: &'a mut u64,
     ack_bytes: Option<u16>,
@@ -273,6 +274,7 @@ impl NicOutput for Output<'_> {
             Meta { flow, kind, wire_len, line_bytes, class: self.senders[flow as usize].class, ..Meta::default() };
         self.control.push_back(self.slab.insert(meta, &buffer[..len]));
         *self.injected += 1;
+        *self.cnps += u64::from(kind == Kind::Cnp);
         Ok(())
     }
 }
@@ -306,6 +308,7 @@ impl Network<'_> {
             touched: &mut self.touched,
             control: &mut at.control,
             injected: &mut self.totals.injected,
+            cnps: &mut self.totals.nic_cnps,
             decisions: &mut self.totals.decisions,
             cuts: &mut self.totals.cuts,
             ack_bytes: self.effects.line_headers.map(|headers| headers.ack),

@@ -33,6 +33,7 @@ pub use queue_monitor::{QueueLengths, QueueMonitor};
 pub use routes::FlowTuple;
 pub use series::{Quantity, Sample, Subject};
 pub use stall::{Loss, Obstacle, Stall, StalledFlow};
+pub use switch::SwitchFeedback;
 pub use topology::{Kind, Link, Route, SwitchPort, Topology};
 pub use transport::{Recovery, Transport};
 pub use watchdog::{Storm, StormAction, Watchdog};
@@ -271,6 +272,10 @@ pub struct Totals {
     pub decisions: u64,
     /// Those that lowered the rate or the window.
     pub cuts: u64,
+    /// CNPs sent by NICs.
+    pub nic_cnps: u64,
+    /// What the stages of each switch have sent and received.
+    pub feedback: Vec<SwitchFeedback>,
     /// Completed flows, in the order of completion.
     pub completions: Vec<Completion>,
     /// Why the run has ended before its flows were complete, if that is because nothing progressed.
@@ -722,6 +727,7 @@ impl<'a> Network<'a> {
         self.find_deadlocks(self.now);
         self.totals.end = self.now;
         self.totals.packet_hops = self.packet_hops();
+        self.totals.feedback = self.switches.iter().map(|switch| switch.feedback).collect();
         self.totals.marks = self.ports.iter().map(|port| port.marks).sum();
         self.totals.paused = self.ports.iter().map(|port| port.paused(self.now)).sum();
         self.totals.queue_lengths = self.watch.take().map(|watch| watch.finish(self.end)).unwrap_or_default();

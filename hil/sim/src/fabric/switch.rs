@@ -31,12 +31,29 @@ pub(super) struct Switch {
     is_relay: bool,
     /// The packet buffer; without one there is no limit.
     buffer: Option<SharedBuffer>,
+    /// What it has sent and received beside packets.
+    pub(super) feedback: SwitchFeedback,
     /// Frames that stages have sent and that are not on their way yet.
     sent: Vec<Sent>,
     /// When the stages are to be called next, if that is scheduled.
     wake_at: Picos,
     /// When a packet last arrived.
     active_at: Picos,
+}
+
+/// The feedback of a switch's stages.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct SwitchFeedback {
+    /// The switch.
+    pub node: u32,
+    /// CNPs sent to hosts.
+    pub cnps: u64,
+    /// Records of telemetry written into data packets.
+    pub telemetry: u64,
+    /// Messages sent to the switches at the other ends of its links: LSCC's rates and those of Swing's relays.
+    pub messages_sent: u64,
+    /// Such messages received.
+    pub messages_received: u64,
 }
 
 /// The stages of some ports of a switch.
@@ -178,6 +195,7 @@ impl Switch {
             chain_of,
             is_relay,
             buffer,
+            feedback: SwitchFeedback { node, ..SwitchFeedback::default() },
             sent: Vec::new(),
             wake_at: Picos::MAX,
             active_at: 0,
@@ -444,7 +462,8 @@ impl Network<'_> {
             let leaves_with = verdict.leaves_with(ecn);
             // Most packets leave as they came.
             if leaves_with != ecn || verdict.hop.is_some() || verdict.rewrite.is_some() {
-                self.data.1.write_verdict(self.slab.header_mut(packet), &verdict, ecn);
+                let writes = self.data.1.write_verdict(self.slab.header_mut(packet), &verdict, ecn);
+                self.switches[switch as usize].feedback.telemetry += u64::from(writes);
                 self.ports[egress as usize].marks += u64::from(ecn != Ecn::Ce && leaves_with == Ecn::Ce);
             }
             self.ports[egress as usize].hold(flow, now, verdict.hold);
@@ -479,7 +498,9 @@ impl Network<'_> {
                     self.send_pfc(now, port, class, joined.unwrap_or(quanta));
                 }
                 Sent::Peer(queue, message) => {
-                    let port = self.switches[switch as usize].first_port + u32::from(queue.port);
+                    let at = &mut self.switches[switch as usize];
+                    at.feedback.messages_sent += 1;
+                    let port = at.first_port + u32::from(queue.port);
                     self.send_notice(now, port, RateFrame::LONGEST, Notice::Peer(queue.class, message));
                 }
             }
@@ -490,6 +511,7 @@ impl Network<'_> {
     /// A switch sends a CNP to the sender of its flow.
     fn send_cnp(&mut self, now: Picos, switch: u32, packet: PacketId) -> Result<()> {
         self.show(now, Origin::Switch, packet)?;
+        self.switches[switch as usize].feedback.cnps += 1;
         let egress = self.egress_of_cnp(switch, self.slab.meta(packet).flow);
         self.ports[egress as usize].push(&mut self.slab, packet, None);
         self.start_sending(now, switch, egress)
@@ -581,6 +603,7 @@ impl Network<'_> {
                 self.send_emitted(now, switch)
             }
             (Notice::Peer(class, message), Place::Switch(switch)) => {
+                self.switches[switch as usize].feedback.messages_received += 1;
                 self.stage(now, switch, port, class, NO_FLOW, &Event::Peer(message));
                 self.send_emitted(now, switch)
             }
