@@ -13,9 +13,16 @@ fn sim(arguments: &[&str], folder: &Path) -> Output {
 fn the_examples_write_the_same_files_in_any_order_of_events() {
     let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("sim/scenarios");
     let folder = tempfile::tempdir().unwrap();
-    for name in
-        ["incast", "dumbbell", "parking-lot", "leaf-spine-websearch", "fat-tree-permutation", "collectives", "requests"]
-    {
+    for name in [
+        "incast",
+        "dumbbell",
+        "parking-lot",
+        "leaf-spine-websearch",
+        "fat-tree-permutation",
+        "collectives",
+        "requests",
+        "inside-and-across",
+    ] {
         let scenario = scenarios.join(name).with_extension("toml");
         let files = ["1", "5"].map(|order| {
             let out = folder.path().join(order);

@@ -32,6 +32,8 @@ pub struct Input {
     pub flows: Vec<FlowSpec>,
     /// What flows wait for.
     pub waits: Vec<Wait>,
+    /// By what names their statistics are grouped.
+    pub tags: Tags,
     /// What hosts run.
     pub algorithm: Box<dyn Algorithm>,
     /// Its settings.
@@ -70,6 +72,22 @@ pub struct Input {
     pub(crate) paths: Vec<FlowPath>,
     /// Bytes on the line of a data packet in addition to its payload, in the ideal time of a flow.
     pub(crate) overhead: u64,
+}
+
+/// Groups of flows, of which the summary has statistics of their own.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Tags {
+    /// The names of the groups.
+    pub names: Vec<String>,
+    /// The number of each flow's group, if it is in one. It may be shorter than the flows: the rest is in none.
+    pub of: Vec<Option<u16>>,
+}
+
+impl Tags {
+    /// The number of a flow's group.
+    pub fn of(&self, flow: u32) -> Option<u16> {
+        self.of.get(flow as usize).copied().flatten()
+    }
 }
 
 impl Input {

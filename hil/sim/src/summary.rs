@@ -51,6 +51,9 @@ pub struct Summary {
     pub slowdown: Option<Percentiles>,
     /// The same for flows by size.
     pub bins: Vec<Bin>,
+    /// The flows of each tag; absent if no workload has one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<Group>,
     /// Queues of switch ports.
     pub queue: Queue,
     /// PFC.
@@ -176,6 +179,47 @@ pub struct Flows {
     pub completed: u64,
     /// The shortest, the median and the longest time, in microseconds; absent if no flow is complete.
     pub fct_us: Option<[f64; 3]>,
+    /// Percentiles of the time in microseconds; absent if no flow is complete.
+    pub fct_percentiles_us: Option<Percentiles>,
+}
+
+/// The flows of a tag.
+#[derive(Clone, Debug, Serialize)]
+pub struct Group {
+    /// The tag.
+    pub tag: String,
+    /// Its flows.
+    pub flows: u64,
+    /// Those that are complete.
+    pub completed: u64,
+    /// Bytes of payload of those that are complete.
+    pub bytes: u64,
+    /// When the first of those that are complete began, and when the last was complete, in microseconds; absent if none is.
+    pub from_to_us: Option<[f64; 2]>,
+    /// The times of those that are complete, in microseconds; absent if none is.
+    pub fct_us: Option<Percentiles>,
+    /// Their slowdowns.
+    pub slowdown: Option<Percentiles>,
+}
+
+impl Group {
+    /// The group with this number. `slowdowns` are those of [`slowdowns`].
+    fn of(input: &Input, totals: &Totals, slowdowns: &[(u64, f64)], number: u16) -> Self {
+        let is_in = |flow| input.tags.of(flow) == Some(number);
+        let done = || totals.completions.iter().zip(slowdowns).filter(|(done, _)| is_in(done.flow));
+        let micros = |picos: u64| picos as f64 / 1e6;
+        let first = done().map(|(done, _)| done.start).min();
+        let last = done().map(|(done, _)| done.start + done.time).max();
+        Self {
+            tag: input.tags.names[usize::from(number)].clone(),
+            flows: (0..input.flows.len() as u32).filter(|&flow| is_in(flow)).count() as u64,
+            completed: done().count() as u64,
+            bytes: done().map(|(_, (bytes, _))| bytes).sum(),
+            from_to_us: first.zip(last).map(|(first, last)| [micros(first), micros(last)]),
+            fct_us: Percentiles::of(done().map(|(done, _)| micros(done.time))),
+            slowdown: Percentiles::of(done().map(|(_, &(_, slowdown))| slowdown)),
+        }
+    }
 }
 
 /// Why a run has ended because nothing progressed.
@@ -500,6 +544,9 @@ impl Summary {
             let slowdown = Percentiles::of(of_bin())?;
             Some(Bin { from, below: (below != u64::MAX).then_some(below), flows: of_bin().count() as u64, slowdown })
         });
+        let fct_percentiles_us = Percentiles::of(times.iter().map(|&time| micros(time)));
+        let group = |number| Group::of(input, totals, &slowdowns, number);
+        let tags = (0..input.tags.names.len() as u16).map(group).collect();
         let mut warnings = input.warnings.clone();
         let left = input.flows.len() - totals.completions.len();
         if left > 0 {
@@ -537,7 +584,12 @@ impl Summary {
             inputs: format!("{:016x}", input.hash),
             effects: input.effects.names().iter().map(|&name| name.to_owned()).collect(),
             simulated_seconds: totals.end as f64 / 1e12,
-            flows: Flows { all: input.flows.len() as u64, completed: totals.completions.len() as u64, fct_us },
+            flows: Flows {
+                all: input.flows.len() as u64,
+                completed: totals.completions.len() as u64,
+                fct_us,
+                fct_percentiles_us,
+            },
             packets: Packets {
                 injected: totals.injected,
                 delivered: totals.delivered,
@@ -557,6 +609,7 @@ impl Summary {
             peak_rss_bytes: cost.peak_rss_bytes,
             slowdown: Percentiles::of(slowdowns.iter().map(|&(_, slowdown)| slowdown)),
             bins: bins.collect(),
+            tags,
             queue: Queue { max_bytes: totals.longest_queue },
             pfc,
             cc: [(algorithm.to_owned(), control)].into(),
@@ -569,7 +622,7 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Flows { all, completed, fct_us } = &self.flows;
+        let Flows { all, completed, fct_us, .. } = &self.flows;
         for warning in &self.warnings {
             writeln!(f, "warning: {warning}")?;
         }
@@ -591,6 +644,21 @@ impl fmt::Display for Summary {
                 line(f, &bin_name(*from, *below), *flows, slowdown)?;
             }
             line(f, "all", *completed, all)?;
+        }
+        if !self.tags.is_empty() {
+            writeln!(
+                f,
+                "tag               complete         bytes  time: mean     p50     p99   p99.9 us  slowdown: p50     p99"
+            )?;
+        }
+        for Group { tag, flows, completed, bytes, from_to_us, fct_us, slowdown } in &self.tags {
+            write!(f, "  {tag:<14} {:>9} {bytes:>13}", format!("{completed}/{flows}"))?;
+            if let (Some(time), Some(slowdown), Some([from, to])) = (fct_us, slowdown, from_to_us) {
+                let Percentiles { mean, p50, p99, p999, .. } = time;
+                write!(f, "  {mean:>10.1} {p50:>7.1} {p99:>7.1} {p999:>7.1}")?;
+                write!(f, "    {:>13.3} {:>7.3}  from {from:.1} to {to:.1} us", slowdown.p50, slowdown.p99)?;
+            }
+            writeln!(f)?;
         }
         writeln!(f, "queues      longest {} bytes", self.queue.max_bytes)?;
         writeln!(

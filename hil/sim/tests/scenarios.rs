@@ -95,6 +95,40 @@ fn requests_are_answered_in_rounds() {
     assert_eq!(input.flows.iter().filter(|flow| flow.bytes == 200).count(), 8 * 5);
 }
 
+/// Two datacentres: 50 % of the hosts' links inside, 20 % of the long link across, each within 3 standard errors of the bytes, which
+/// are sqrt(n E[s^2]). The second moment is that of the flows drawn with a hundred seeds.
+#[test]
+fn loads_inside_and_across_are_of_their_links() {
+    let (input, totals) = check("inside-and-across.toml", 115);
+    let summary = summary(&input, &totals);
+    let tags: Vec<_> = summary.tags.iter().map(|group| (&*group.tag, group.flows, group.completed)).collect();
+    assert_eq!(tags, [("inside", 83, 83), ("across", 8, 8), ("read.request", 12, 12), ("read", 12, 12)]);
+    assert_eq!(
+        summary.tags.iter().map(|group| group.bytes).sum::<u64>(),
+        input.flows.iter().map(|flow| flow.bytes).sum::<u64>()
+    );
+    let seeds = 100;
+    let mut sums = [(0.0, 0.0); 2];
+    for seed in 0..seeds {
+        let input = hil_sim::read(&example("inside-and-across.toml"), Some(seed)).unwrap();
+        for (flow, spec) in (0..).zip(&input.flows) {
+            let is_inside = (spec.source < 16) == (spec.destination < 16);
+            match input.tags.of(flow).map(|tag| input.tags.names[usize::from(tag)].as_str()) {
+                Some("inside") => assert!(is_inside),
+                Some("across") => assert!(!is_inside),
+                _ => continue,
+            }
+            let (bytes, squares) = &mut sums[usize::from(!is_inside)];
+            *bytes += spec.bytes as f64;
+            *squares += (spec.bytes as f64).powi(2);
+        }
+    }
+    for ((bytes, squares), bits_per_second) in sums.into_iter().zip([0.5 * 32.0 * 25e9, 0.2 * 2.0 * 100e9]) {
+        let offered = bits_per_second / 8.0 * 3e-3 * seeds as f64;
+        assert!((bytes - offered).abs() < 3.0 * squares.sqrt(), "{bytes} bytes of {offered}");
+    }
+}
+
 #[test]
 fn a_leaf_spine_runs_the_web_search_distribution() {
     let (input, _) = check("leaf-spine-websearch.toml", 68);
@@ -275,6 +309,31 @@ fn what_is_wrong_is_shown_with_its_line_and_a_mark() {
         ("[[workload]]", "[[work]]", "no `workload`", "1:1"),
         ("[topology]", "[topology", "not TOML", "2:10"),
         ("pairs = [[0, 1], [2, 1]]", "", "no `pairs`: expected pairs of hosts", "16:1"),
+        ("\"10kB\"", "\"10kB\"\ntag = \"\"", "`tag`: expected a name of 1 to 40 characters, not `\"\"`", "20:7"),
+        (
+            "\"10kB\"",
+            "\"10kB\"\n[[workload]]\nkind = \"poisson\"\ncdf = \"a.txt\"\nload = 1\nflows = 9\nload_of = [0, 4]",
+            "`load_of`: node 0 is reached without these links: expected `from` and `to` on both sides of them",
+            "25:11",
+        ),
+        (
+            "\"10kB\"",
+            "\"10kB\"\n[[workload]]\nkind = \"poisson\"\ncdf = \"a.txt\"\nload = 1\nflows = 9\nload_of = [\"leaf\", 4]",
+            "`load_of`: no link has these ends",
+            "25:11",
+        ),
+        (
+            "\"10kB\"",
+            "\"10kB\"\n[[workload]]\nkind = \"poisson\"\ncdf = \"a.txt\"\nload = 1\nflows = 9\nload_of = [0, 5]",
+            "`load_of`: expected \"hosts\", or the ends of the links that the flows pass",
+            "25:11",
+        ),
+        (
+            "\"10kB\"",
+            "\"10kB\"\n[[workload]]\nkind = \"poisson\"\ncdf = \"a.txt\"\nload = 1\nflows = 9\nfrom = \"0-1\"\nto = \"1\"",
+            "host 1 can send only to itself: expected another host in `to`",
+            "20:1",
+        ),
         ("\"10kB\"", "\"10kB\"\nthink = \"1us\"", "`think` is the time between a request and its response", "16:1"),
         ("\"10kB\"", "\"10kB\"\nrepeat = 9000000", "18000000 flows: expected at most 16776192", "16:1"),
         (

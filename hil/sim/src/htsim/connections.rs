@@ -86,7 +86,7 @@ pub(crate) fn read(source: &Source, hosts: u32) -> Result<HostFlows> {
         Some(flow) => {
             Err(source.error(&places[flow as usize], "the connection never begins: what it waits for waits for it"))
         }
-        None => Ok(HostFlows { flows, waits }),
+        None => Ok(HostFlows { flows, waits, ..HostFlows::default() }),
     }
 }
 

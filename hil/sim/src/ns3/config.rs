@@ -4,7 +4,7 @@ use super::{flow, topology, units};
 use crate::fabric::{
     Buffer, Effects, Headroom, Kind, Limits, LineHeaders, QueueMonitor, Threshold, Topology, Transport, classes,
 };
-use crate::input::{Input, paths};
+use crate::input::{Input, Tags, paths};
 use crate::source::{EMPTY_HASH, Source, Word, Words};
 use crate::{Picos, marking::Stages};
 use anyhow::{Context, Result, bail};
@@ -272,6 +272,7 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         topology,
         flows,
         waits: Vec::new(),
+        tags: Tags::default(),
         algorithm,
         settings,
         int_layout: IntLayout::Compact,

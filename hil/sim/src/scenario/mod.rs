@@ -102,7 +102,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         workload(&Table::of(&source, value)?, &topology, seed, &mut files, &mut traffic)?;
     }
     traffic.sort();
-    let Traffic { mut flows, waits } = traffic;
+    let Traffic { mut flows, waits, tags } = traffic;
     if flows.is_empty() || flows.len() > MOST_FLOWS as usize {
         let message = format!("the workloads have {} flows: expected 1 to {MOST_FLOWS}", flows.len());
         return Err(source.error(&workloads.span(), &message));
@@ -151,6 +151,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         topology,
         flows,
         waits,
+        tags,
         algorithm,
         settings,
         stages: Box::new(move |port| Ok(of_ports.get(&port_key(&port)).cloned().unwrap_or_default())),

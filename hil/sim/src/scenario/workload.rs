@@ -1,9 +1,10 @@
 //! The flows of a scenario.
 
-use super::table::{SIZE, TIME, Table, Value, count, hosts_of, size, time};
+use super::table::{SIZE, TIME, Table, Value, count, hosts_of, size, text, time};
 use super::{Files, MOST_FLOWS, array};
 use crate::dependencies::Wait;
 use crate::fabric::{DATA_CLASS, FlowSpec, Kind, Topology};
+use crate::input::Tags;
 use crate::source::Source;
 use crate::workload::{
     Cdf, HostFlow, HostFlows, Limit, Poisson, Rounds, all_to_all, incast, next, permutation, ring_all_reduce, spread,
@@ -19,14 +20,26 @@ use toml::de::DeValue;
 pub(super) struct Traffic {
     pub(super) flows: Vec<FlowSpec>,
     pub(super) waits: Vec<Wait>,
+    pub(super) tags: Tags,
 }
 
 impl Traffic {
-    /// Adds flows, whose `waits` name them by their order among those that are added.
-    fn add(&mut self, flows: impl IntoIterator<Item = FlowSpec>, waits: Vec<Wait>) {
+    /// Adds flows, whose `waits` name them by their order among those that are added, and their tags.
+    fn add(&mut self, flows: Vec<FlowSpec>, waits: Vec<Wait>, tags: Vec<Option<u16>>) {
         let first = self.flows.len() as u32;
+        self.tags.of.extend(tags);
         self.flows.extend(flows);
         self.waits.extend(waits.into_iter().map(|wait| wait.renumbered(|flow| first + flow)));
+    }
+
+    /// The number of a tag.
+    fn tag(&mut self, name: String) -> u16 {
+        let names = &mut self.tags.names;
+        let found = names.iter().position(|other| *other == name).unwrap_or_else(|| {
+            names.push(name);
+            names.len() - 1
+        });
+        found as u16
     }
 
     /// Puts the flows in the order in which they begin. Those that wait for others are behind all that do not.
@@ -41,6 +54,7 @@ impl Traffic {
         let mut places = vec![0; order.len()];
         (0u32..).zip(&order).for_each(|(place, &flow)| places[flow as usize] = place);
         self.flows = order.iter().map(|&flow| self.flows[flow as usize]).collect();
+        self.tags.of = order.iter().map(|&flow| self.tags.of[flow as usize]).collect();
         let waits = std::mem::take(&mut self.waits);
         self.waits = waits.into_iter().map(|wait| wait.renumbered(|flow| places[flow as usize])).collect();
     }
@@ -57,6 +71,10 @@ pub(super) fn workload(
     let source = table.source;
     let kinds = ["next", "permutation", "pairs", "incast", "poisson", "all-reduce", "all-to-all", "htsim", "ns3"];
     let kind = table.choice("kind", &kinds)?;
+    let what = "a name of 1 to 40 characters";
+    let tag = table.get("tag", what, |value| {
+        text(value).filter(|tag| (1..=40).contains(&tag.chars().count())).map(str::to_owned)
+    })?;
     let nodes: Vec<u32> = topology.hosts().collect();
     let count_of_hosts = nodes.len() as u32;
     let last = count_of_hosts - 1;
@@ -73,7 +91,9 @@ pub(super) fn workload(
             }
         }
         files.add(path, &file);
-        traffic.add(read, Vec::new());
+        let tag = tag.map(|tag| traffic.tag(tag));
+        let tags = vec![tag; read.len()];
+        traffic.add(read, Vec::new(), tags);
         return Ok(());
     }
     let label = table.get("label", "a whole number from 0 to 65535", |value| count(value, 0, u16::MAX))?;
@@ -113,10 +133,19 @@ pub(super) fn workload(
             let receiver = table.get("receiver", &host, |value| count(value, 0, last))?.unwrap_or(0);
             let what = format!("how many hosts send, from 1 to {last}");
             let senders = table.get("senders", &what, |value| count(value, 1, last))?.unwrap_or(last);
-            let senders: Vec<u32> = (1..=senders).map(|nth| (receiver + nth) % count_of_hosts).collect();
+            let after = |nth| (receiver + nth) % count_of_hosts;
+            let senders: Vec<u32> = match table.find("from") {
+                Some(_) => hosts("from", 1)?.into_iter().filter(|&host| host != receiver).collect(),
+                None => (1..=senders).map(after).collect(),
+            };
             in_rounds(table, seed, incast(&senders, receiver, bytes()?, begin()?))?
         }
-        "poisson" => poisson(table, topology, &nodes, seed, files)?.into(),
+        "poisson" => {
+            let (mut from, mut to) = (hosts("from", 1)?, hosts("to", 1)?);
+            from.sort_unstable();
+            to.sort_unstable();
+            poisson(table, topology, [&nodes, &from, &to], seed, files)?
+        }
         "all-reduce" => {
             let (hosts, start) = (hosts("hosts", 2)?, begin()?);
             let is_ring = table.choice("algorithm", &["ring", "tree"])? == "ring";
@@ -147,11 +176,16 @@ pub(super) fn workload(
         }
     };
     table.finish()?;
-    let specs = flows.flows.into_iter().map(|HostFlow { source, destination, bytes, start }| {
+    let spec = |&HostFlow { source, destination, bytes, start }: &HostFlow| {
         let ends = [source, destination].map(|host| nodes[host as usize]);
         FlowSpec { class, ..ns3::flow::spec(ends, bytes, start as Picos, label) }
-    });
-    traffic.add(specs, flows.waits);
+    };
+    let specs = flows.flows.iter().map(spec).collect();
+    let of_requests = tag.as_ref().filter(|_| flows.has_requests).map(|tag| traffic.tag(format!("{tag}.request")));
+    let tag = tag.map(|tag| traffic.tag(tag));
+    let tags = (0..flows.flows.len() as u32).map(|flow| if flows.is_request(flow) { of_requests } else { tag });
+    let tags = tags.collect();
+    traffic.add(specs, flows.waits, tags);
     Ok(())
 }
 
@@ -177,32 +211,36 @@ fn in_rounds(table: &Table<'_>, seed: u64, mut flows: Vec<HostFlow>) -> Result<H
         spread(&mut flows, range, seed);
     }
     let what = "a number of rounds, at least 1";
-    let rounds = Rounds {
-        request: table.get("request", SIZE, size)?,
-        think: table.get("think", TIME, time)?.unwrap_or(0),
-        repeat: table.get("repeat", what, |value| count(value, 1, MOST_FLOWS))?.unwrap_or(1),
-        gap: table.get("gap", TIME, time)?.unwrap_or(0),
-    };
-    if rounds.think > 0 && rounds.request.is_none() {
-        return Err(table.error("`think` is the time between a request and its response: expected `request` too"));
-    }
+    let repeat = table.get("repeat", what, |value| count(value, 1, MOST_FLOWS))?.unwrap_or(1);
+    let gap = table.get("gap", TIME, time)?.unwrap_or(0);
+    let rounds = Rounds { repeat, gap, ..requests(table)? };
     fits(table, flows.len() as f64 * f64::from(rounds.repeat) * if rounds.request.is_some() { 2.0 } else { 1.0 })?;
     Ok(rounds.of(flows))
 }
 
-/// Flows that arrive as a Poisson process.
+/// The requests that flows answer, if their table says so.
+fn requests(table: &Table<'_>) -> Result<Rounds> {
+    let request = table.get("request", SIZE, size)?;
+    let think = table.get("think", TIME, time)?.unwrap_or(0);
+    if think > 0 && request.is_none() {
+        return Err(table.error("`think` is the time between a request and its response: expected `request` too"));
+    }
+    Ok(Rounds { request, think, ..Rounds::default() })
+}
+
+/// Flows that arrive as a Poisson process, `from` hosts `to` hosts, which are all at these nodes.
 fn poisson(
     table: &Table<'_>,
     topology: &Topology,
-    nodes: &[u32],
+    [nodes, from, to]: [&[u32]; 3],
     seed: u64,
     files: &mut Files,
-) -> Result<Vec<HostFlow>> {
+) -> Result<HostFlows> {
     let path = table.file("cdf")?;
     let file = Source::read(&path)?;
     let sizes = Cdf::of(&file)?;
     files.add(path, &file);
-    let what = "a fraction of the rate of a host's link, above 0 and at most 2";
+    let what = "a fraction of the rate of the links that `load_of` names, above 0 and at most 2";
     let load = table.need("load", what, |value| {
         let number = typed(value).parse().ok();
         number.filter(|load: &f64| *load > 0.0 && *load <= 2.0)
@@ -214,13 +252,80 @@ fn poisson(
         (None, Some(most)) => Limit::Flows(most),
         _ => return Err(table.error("expected either `duration` or `flows`, where arrivals end")),
     };
+    if let ([only], true) = (to, from.contains(&to[0])) {
+        return Err(table.error(&format!("host {only} can send only to itself: expected another host in `to`")));
+    }
     let mut rates = vec![0; topology.nodes.len()];
     for link in &topology.links {
         link.ends.iter().for_each(|&end| rates[end as usize] = link.bits_per_second);
     }
-    let rates: Vec<u64> = nodes.iter().map(|&node| rates[node as usize]).collect();
+    let node = |host: &u32| nodes[*host as usize];
+    let senders: Vec<(u32, u64)> = from.iter().map(|host| (*host, rates[node(host) as usize])).collect();
+    let what = "\"hosts\", or the ends of the links that the flows pass, each a node or a kind, such as [40, 41] or \
+                [\"dci\", \"dci\"]";
+    let passed = table.get("load_of", what, |value| ends_of(value, topology))?.flatten();
+    let reference = match passed {
+        None => senders.iter().map(|(_, rate)| rate).sum(),
+        Some(is_passed) => {
+            let [from, to] = [from, to].map(|hosts| hosts.iter().map(node).collect::<Vec<u32>>());
+            reference(topology, &is_passed, &from, &to).map_err(|problem| {
+                let at = table.find("load_of").map_or(0..0, Value::span);
+                table.source.error(&at, &format!("`load_of`: {problem}"))
+            })?
+        }
+    };
     let start = table.get("start", TIME, time)?.unwrap_or(0);
-    let poisson = Poisson { sizes: &sizes, load, rates: &rates, start, limit };
-    fits(table, poisson.expected())?;
-    Ok(poisson.flows(seed))
+    let poisson = Poisson { sizes: &sizes, load, reference, senders: &senders, receivers: to, start, limit };
+    let rounds = requests(table)?;
+    fits(table, poisson.expected() * if rounds.request.is_some() { 2.0 } else { 1.0 })?;
+    Ok(rounds.of(poisson.flows(seed)))
+}
+
+/// Which links of a topology are between two ends, each a node or a kind of nodes; `Some(None)` for those of hosts.
+fn ends_of(value: &DeValue<'_>, topology: &Topology) -> Option<Option<Vec<bool>>> {
+    let DeValue::Array(ends) = value else { return (text(value)? == "hosts").then_some(None) };
+    let nodes = topology.nodes.len() as u32;
+    let is_end = |end: &DeValue<'_>, node: u32| match text(end) {
+        Some(name) => topology.nodes[node as usize].name() == name,
+        None => count(end, 0, nodes) == Some(node),
+    };
+    let is_known = |end: &DeValue<'_>| match text(end) {
+        Some(name) => Kind::ALL.iter().any(|kind| kind.name() == name),
+        None => count(end, 0, nodes - 1).is_some(),
+    };
+    let [one, other] = &ends[..] else { return None };
+    let (one, other) = (one.get_ref(), other.get_ref());
+    let links = topology.links.iter().map(|link| {
+        let [from, to] = link.ends;
+        is_end(one, from) && is_end(other, to) || is_end(one, to) && is_end(other, from)
+    });
+    (is_known(one) && is_known(other)).then(|| Some(links.collect()))
+}
+
+/// The sum of the rates of some links, which all paths from the nodes `from` to the nodes `to` must pass.
+fn reference(topology: &Topology, is_passed: &[bool], from: &[u32], to: &[u32]) -> Result<u64, String> {
+    let links = || topology.links.iter().zip(is_passed);
+    let rate = links().filter(|&(_, passed)| *passed).map(|(link, _)| link.bits_per_second).sum();
+    if rate == 0 {
+        return Err("no link has these ends".to_owned());
+    }
+    let mut neighbours = vec![Vec::new(); topology.nodes.len()];
+    for (link, _) in links().filter(|&(_, passed)| !*passed) {
+        let [one, other] = link.ends;
+        neighbours[one as usize].push(other);
+        neighbours[other as usize].push(one);
+    }
+    let mut is_reached = vec![false; topology.nodes.len()];
+    let mut next = from.to_vec();
+    while let Some(node) = next.pop() {
+        if !std::mem::replace(&mut is_reached[node as usize], true) {
+            next.extend(&neighbours[node as usize]);
+        }
+    }
+    match to.iter().find(|&&node| is_reached[node as usize]) {
+        Some(node) => {
+            Err(format!("node {node} is reached without these links: expected `from` and `to` on both sides of them"))
+        }
+        None => Ok(rate),
+    }
 }

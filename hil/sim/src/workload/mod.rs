@@ -37,12 +37,21 @@ pub struct HostFlows {
     pub flows: Vec<HostFlow>,
     /// What they wait for, by their numbers in `flows`.
     pub waits: Vec<Wait>,
+    /// Every second flow, from the first on, is the request that the one behind it answers.
+    pub has_requests: bool,
+}
+
+impl HostFlows {
+    /// Whether the flow with this number is a request.
+    pub const fn is_request(&self, flow: u32) -> bool {
+        self.has_requests && flow.is_multiple_of(2)
+    }
 }
 
 impl From<Vec<HostFlow>> for HostFlows {
     /// Flows that wait for nothing.
     fn from(flows: Vec<HostFlow>) -> Self {
-        Self { flows, waits: Vec::new() }
+        Self { flows, ..Self::default() }
     }
 }
 

@@ -9,10 +9,14 @@ use hil_cores::random::SplitMix;
 pub struct Poisson<'a> {
     /// The distribution of their sizes.
     pub sizes: &'a Cdf,
-    /// The mean load of each host's link by bytes of payload, as a fraction of its rate; above zero.
+    /// The mean rate of all of them together, by bytes of payload, as a fraction of `reference`; above zero.
     pub load: f64,
-    /// The rate of each host's link in bits per second. A host sends in proportion to it.
-    pub rates: &'a [u64],
+    /// In bits per second: the rate of a link that all of them pass, or the sum of those of the senders' links.
+    pub reference: u64,
+    /// Each host that sends, with the rate of its link, in proportion to which it sends.
+    pub senders: &'a [(u32, u64)],
+    /// The hosts that receive, in ascending order.
+    pub receivers: &'a [u32],
     /// When they begin to arrive.
     pub start: Picos,
     /// When they end.
@@ -31,7 +35,7 @@ pub enum Limit {
 impl Poisson<'_> {
     /// The mean time between two flows, in picoseconds.
     fn mean_gap(&self) -> f64 {
-        self.sizes.mean() * 8e12 / (self.load * self.rates.iter().sum::<u64>() as f64)
+        self.sizes.mean() * 8e12 / (self.load * self.reference as f64)
     }
 
     /// How many flows there are in the mean.
@@ -42,20 +46,22 @@ impl Poisson<'_> {
         }
     }
 
-    /// The flows in the order in which they arrive. The destination of each is drawn uniformly from the other hosts; with less
-    /// than two hosts there are none.
+    /// The flows in the order in which they arrive. The destination of each is drawn uniformly from the receivers that are not its
+    /// source; if a host can send only to itself, there are none.
     pub fn flows(&self, seed: u64) -> Vec<HostFlow> {
-        let Self { sizes, rates, start, limit, .. } = *self;
-        let before: Vec<u64> = rates
+        let Self { sizes, senders, receivers, start, limit, .. } = *self;
+        let before: Vec<u64> = senders
             .iter()
-            .scan(0, |sum, rate| {
+            .scan(0, |sum, (_, rate)| {
                 *sum += rate;
                 Some(*sum)
             })
             .collect();
-        let (Some(&all @ 1..), Ok(hosts @ 2..)) = (before.last(), u32::try_from(rates.len())) else {
-            return Vec::new();
-        };
+        let others: Vec<u32> = senders
+            .iter()
+            .map(|(host, _)| receivers.len() as u32 - u32::from(receivers.binary_search(host).is_ok()))
+            .collect();
+        let (Some(&all @ 1..), false) = (before.last(), others.contains(&0)) else { return Vec::new() };
         let mean_gap = (self.mean_gap().round() as u64).max(1);
         let streams = ["gap", "source", "destination", "size"].map(|purpose| stream(seed, purpose));
         let [mut gaps, mut sources, mut destinations, mut draws] = streams;
@@ -70,9 +76,11 @@ impl Poisson<'_> {
                 return flows;
             }
             let point = ((u128::from(sources.draw()) * u128::from(all)) >> 64) as u64;
-            let source = before.partition_point(|&sum| sum <= point) as u32;
-            let other = destinations.below(hosts - 1);
-            let destination = other + u32::from(other >= source);
+            let sender = before.partition_point(|&sum| sum <= point);
+            let source = senders[sender].0;
+            let other = destinations.below(others[sender]) as usize;
+            let own = receivers.binary_search(&source).unwrap_or(usize::MAX);
+            let destination = receivers[other + usize::from(other >= own)];
             flows.push(HostFlow { source, destination, bytes: sizes.draw(&mut draws), start: now });
         }
     }
@@ -129,9 +137,17 @@ mod tests {
     #[test]
     fn the_load_is_the_one_that_was_asked_for() {
         let sizes = Cdf::of(&Source::of("sizes.txt", "1000 0\n9000 1")).unwrap();
-        let rates = [100_000_000_000; 10];
-        let poisson =
-            Poisson { sizes: &sizes, load: 0.5, rates: &rates, start: 5, limit: Limit::Duration(1_000_000_000) };
+        let (senders, receivers) =
+            ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(|host| (host, 100_000_000_000)), Vec::from_iter(0..10));
+        let poisson = Poisson {
+            sizes: &sizes,
+            load: 0.5,
+            reference: 1_000_000_000_000,
+            senders: &senders,
+            receivers: &receivers,
+            start: 5,
+            limit: Limit::Duration(1_000_000_000),
+        };
         let flows = poisson.flows(3);
         let n = 12_500.0f64;
         assert!((flows.len() as f64 - n).abs() < 4.0 * n.sqrt(), "{}", flows.len());
@@ -156,9 +172,45 @@ mod tests {
     #[test]
     fn hosts_send_in_proportion_to_their_links() {
         let sizes = Cdf::of(&Source::of("sizes.txt", "1000 0\n1000 1")).unwrap();
-        let rates = [100_000_000_000, 300_000_000_000];
-        let poisson = Poisson { sizes: &sizes, load: 0.1, rates: &rates, start: 0, limit: Limit::Flows(40_000) };
+        let senders = [(0, 100_000_000_000), (1, 300_000_000_000)];
+        let poisson = Poisson {
+            sizes: &sizes,
+            load: 0.1,
+            reference: 400_000_000_000,
+            senders: &senders,
+            receivers: &[0, 1],
+            start: 0,
+            limit: Limit::Flows(40_000),
+        };
         let sent = poisson.flows(1).iter().filter(|flow| flow.source == 1).count() as f64;
         assert!((sent - 30_000.0).abs() < 4.0 * (40_000.0f64 * 0.75 * 0.25).sqrt(), "{sent}");
+    }
+
+    /// Three hosts send to two others, of which one also sends: the rate is that share of the reference, which is no host's, within 3
+    /// standard errors of the bytes, sqrt(n E[s^2]); and each source reaches each receiver but itself.
+    #[test]
+    fn the_load_is_a_share_of_the_reference() {
+        let sizes = Cdf::of(&Source::of("sizes.txt", "1000 0\n9000 1")).unwrap();
+        let poisson = Poisson {
+            sizes: &sizes,
+            load: 0.2,
+            reference: 400_000_000_000,
+            senders: &[(2, 100_000_000_000), (5, 100_000_000_000), (8, 100_000_000_000)],
+            receivers: &[5, 9],
+            start: 0,
+            limit: Limit::Duration(10_000_000_000),
+        };
+        for seed in 0..10 {
+            let flows = poisson.flows(seed);
+            let bytes = flows.iter().map(|flow| flow.bytes).sum::<u64>() as f64;
+            let square: f64 = 5_000f64.powi(2) + 8_000f64.powi(2) / 12.0;
+            let error = (flows.len() as f64 * square).sqrt() * 8.0 / 10e-3;
+            assert!((bytes * 8.0 / 10e-3 - 0.2 * 400e9).abs() < 3.0 * error, "seed {seed}: {bytes}");
+            let mut pairs: Vec<_> = flows.iter().map(|flow| (flow.source, flow.destination)).collect();
+            pairs.sort_unstable();
+            pairs.dedup();
+            assert_eq!(pairs, [(2, 5), (2, 9), (5, 9), (8, 5), (8, 9)]);
+        }
+        assert!(Poisson { receivers: &[5], ..poisson }.flows(1).is_empty());
     }
 }

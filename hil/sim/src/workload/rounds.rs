@@ -27,12 +27,12 @@ impl Default for Rounds {
 }
 
 impl Rounds {
-    /// These flows in rounds. Those of a flow follow each other in the list.
+    /// These flows in rounds. Those of a flow follow each other in the list, each request before its response.
     pub fn of(self, flows: Vec<HostFlow>) -> HostFlows {
         if self == Self::default() {
             return flows.into();
         }
-        let mut all = HostFlows::default();
+        let mut all = HostFlows { has_requests: self.request.is_some(), ..HostFlows::default() };
         let milestone = if self.request.is_some() { Milestone::Received } else { Milestone::Acknowledged };
         for flow in flows {
             for round in 0..self.repeat {
@@ -66,10 +66,12 @@ mod tests {
         let rounds = Rounds { request: Some(16), think: 7, repeat: 2, gap: 11 }.of(vec![flow]);
         let shown: Vec<_> = rounds.flows.iter().map(|flow| (flow.source, flow.bytes, flow.start)).collect();
         assert_eq!(shown, [(0, 16, 50), (1, 9_000, 7), (0, 16, 11), (1, 9_000, 7)]);
+        assert_eq!([0, 1, 2, 3].map(|flow| rounds.is_request(flow)), [true, false, true, false]);
         let received = |flow| vec![(flow, Milestone::Received)];
         assert_eq!(rounds.waits, [1, 2, 3].map(|flow| Wait::all(flow, received(flow - 1))));
         let alone = Rounds { repeat: 3, gap: 4, ..Rounds::default() }.of(vec![flow]);
         assert_eq!(alone.waits, [1, 2].map(|flow| Wait::all(flow, vec![(flow - 1, Milestone::Acknowledged)])));
+        assert!(!alone.is_request(0));
         assert_eq!(alone.flows.iter().map(|flow| flow.start).collect::<Vec<_>>(), [50, 4, 4]);
     }
 }
