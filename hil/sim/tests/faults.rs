@@ -1,7 +1,7 @@
 //! Rules of faults: what each does to a flow whose times and packets are computed by hand, and what holds under all of them.
 
 use anyhow::Result;
-use hil_sim::fabric::{Scenario, Totals};
+use hil_sim::fabric::{Obstacle, Scenario, Totals};
 use hil_sim::input::Input;
 use std::fs;
 
@@ -149,6 +149,80 @@ fn flows_are_whole_under_all_faults_at_once_whatever_the_order_of_events() {
     }
 }
 
+/// The link of host 1 is down from 20 us to 120 us: what is on it and what the switch has for it is lost, the rest waits. Then the
+/// receiver asks for what it misses, 1 ms before a timeout would.
+#[test]
+fn a_link_that_flaps_delays_a_flow_and_loses_what_is_on_it() {
+    let flap = "[[faults]]\nkind = \"down\"\nlinks = [[2, 1]]\nfrom = \"20us\"\nuntil = \"120us\"\n";
+    let input = star(2, 1_000, flap);
+    let totals = run(&input);
+    // 11.6 frames are on a link with a delay of 1 us: those of data are lost, the acknowledgements there, and those that come to the
+    // switch later, of the data on the other link and from there.
+    assert!((46..=50).contains(&totals.lost), "{totals:?}");
+    assert_eq!(totals.faults, [("down", totals.lost)]);
+    assert_eq!((totals.timeouts, totals.completions.len(), totals.lost), (0, 1, totals.dropped));
+    let time = totals.completions[0].time;
+    let undisturbed = ONE_PACKET + 999 * FRAME;
+    // Of 100 us without a link; what was lost is sent again, and what was sent until the receiver could ask for it.
+    assert!((undisturbed + 100_000_000..undisturbed + 110_000_000).contains(&time), "{time}");
+    let periodic = run(&star(2, 1_000, &(flap.to_owned() + "every = \"150us\"\n")));
+    assert!(periodic.lost > totals.lost && periodic.completions[0].time > time, "{periodic:?}");
+    for shuffle in [1, 2] {
+        assert!(Scenario { shuffle: Some(shuffle), ..input.scenario() }.run().unwrap() == totals);
+    }
+}
+
+/// Hosts 0 and 1 are at leaves 2 and 3, which spines 4 and 5 join. Of the two links of a leaf one carries a flow. If it fails, the flow
+/// takes the other one as soon as routes follow, and never if they do not.
+#[test]
+fn routes_lead_around_a_link_that_has_failed() {
+    let run_with = |faults: &str| {
+        let text = format!(
+            "duration = \"1s\"\n[topology]\nkind = \"leaf-spine\"\nleaves = 2\nhosts = 1\nspines = 2\nrate = \"100Gb/s\"\ndelay = \"1us\"\n\
+             [algorithm]\nname = \"pfc\"\n[[workload]]\nkind = \"pairs\"\npairs = [[0, 1]]\nbytes = \"1MB\"\n{faults}"
+        );
+        let input = read(&text).unwrap();
+        let totals = run(&input);
+        for shuffle in [1, 2] {
+            assert!(Scenario { shuffle: Some(shuffle), ..input.scenario() }.run().unwrap() == totals, "{faults}");
+        }
+        totals
+    };
+    let down = |spine: u32, more: &str| {
+        format!("[[faults]]\nkind = \"down\"\nlinks = [[{spine}, 2]]\nfrom = \"20us\"\n{more}")
+    };
+    let alone = run_with("").completions[0].time;
+    let runs = [4, 5].map(|spine| run_with(&down(spine, "")));
+    assert!(runs.iter().all(|totals| totals.completions.len() == 1 && totals.stall.is_none()), "{runs:?}");
+    let lost: u64 = runs.iter().map(|totals| totals.lost).sum();
+    assert!((10..100).contains(&lost), "{lost} frames that were on the link of one of the runs");
+    let used = [4, 5][usize::from(runs[0].lost < runs[1].lost)];
+    // Until routes follow, the leaf loses all that it is sent: the host sends on, at 100 Gb/s, for 50 us.
+    let late = run_with(&down(used, "reroute = \"50us\"\n"));
+    let sent = 50_000_000 / FRAME;
+    assert!((sent..sent + 100).contains(&late.lost) && late.completions[0].time > alone, "{late:?}");
+    let never = run_with(&down(used, "reroute = \"2s\"\n"));
+    assert!(never.completions.is_empty() && never.stall.is_some(), "{never:?}");
+    let both = run_with(&(down(4, "") + &down(5, "")));
+    assert_eq!(both.stall.unwrap().flows[0].obstacle, Obstacle::Unreachable);
+    let own = run_with("[[faults]]\nkind = \"down\"\nlinks = [[0, 2]]\n");
+    assert_eq!(own.stall.unwrap().flows[0].obstacle, Obstacle::LinkDown { node: 0, fault: 0 });
+    // Routes lead over the link again when it is back.
+    let back = run_with(&down(used, "until = \"60us\"\nreroute = \"0us\"\n"));
+    assert_eq!((back.completions.len(), back.timeouts), (1, 0), "{back:?}");
+}
+
+/// The example: all flows complete although links are down, and nothing but what was on them is lost.
+#[test]
+fn the_example_of_failures_completes() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/link-failure.toml");
+    let input = hil_sim::read(&path, None).unwrap();
+    let totals = run(&input);
+    assert_eq!((totals.completions.len(), totals.dropped), (8, totals.lost));
+    assert!(totals.faults.iter().all(|&(kind, count)| kind == "down" && count > 10), "{:?}", totals.faults);
+    assert!(Scenario { shuffle: Some(1), ..input.scenario() }.run().unwrap() == totals);
+}
+
 /// The example: each of its rules takes effect.
 #[test]
 fn the_example_has_a_rule_of_each_kind() {
@@ -167,6 +241,8 @@ fn a_wrong_rule_is_shown_with_its_place() {
         ("kind = \"lost\"", "`kind`: expected one of loss, corruption"),
         ("probability = 0.5", "no `kind`"),
         ("kind = \"loss\"\nprobability = 2.0", "`probability`: expected a probability from 0 to 1, not `2.0`"),
+        ("kind = \"down\"", "no `links`: expected pairs of nodes that links join, such as [[0, 8]]"),
+        ("kind = \"down\"\nlinks = [[0, 2]]\nflow = 0", "unknown key `flow`"),
         ("kind = \"loss\"\ndelay = \"1us\"", "unknown key `delay`"),
         ("kind = \"delay\"", "no `delay`: expected a time"),
         ("kind = \"loss\"\nlinks = [[0, 1]]", "expected two nodes that a link joins, such as [0, 8]"),

@@ -2,7 +2,7 @@
 //! collection, if it is there, against that simulator's results.
 
 use anyhow::Result;
-use hil_sim::fabric::{Buffer, Effects, Limits, Scenario, Threshold, Totals};
+use hil_sim::fabric::{Buffer, Effects, Limits, Obstacle, Scenario, Threshold, Totals};
 use hil_sim::input::Input;
 use hil_sim::ns3;
 use hil_sim::summary::Percentiles;
@@ -159,6 +159,26 @@ fn error_rates_of_links_are_those_of_their_files() {
         let share = totals.lost as f64 / totals.packet_hops as f64;
         assert!((0.0085..0.0115).contains(&share), "{name}: {share}");
     }
+}
+
+/// The link of host 2 fails 5 us after the flows have begun: that of host 1 completes. `0 0 0` is no failure.
+#[test]
+fn a_link_fails_when_the_configuration_says_so() {
+    let with = |value: &str| {
+        let folder = star(3, 1, &[(1, 1_000_000), (2, 1_000_000)]);
+        let text = fs::read_to_string(folder.path().join("config.txt")).unwrap();
+        let text = text.replace("STOP_TIME 2.1", "STOP_TIME 3");
+        write(&folder, "config.txt", &(text + &format!("LINK_DOWN {value}\n")));
+        read(&folder)
+    };
+    let totals = run(&with("5 3 2").unwrap(), 1);
+    assert_eq!(totals.completions.iter().map(|done| done.flow).collect::<Vec<_>>(), [0]);
+    let stalled: Vec<_> = totals.stall.unwrap().flows.iter().map(|blocked| (blocked.flow, blocked.obstacle)).collect();
+    assert_eq!(stalled, [(1, Obstacle::LinkDown { node: 2, fault: 0 })]);
+    assert!((10..60).contains(&totals.lost), "{} frames", totals.lost);
+    assert!(run(&with("0 0 0").unwrap(), 1) == run(&read(&star(3, 1, &[(1, 1_000_000), (2, 1_000_000)])).unwrap(), 1));
+    let error = with("5 1 2").err().unwrap().to_string();
+    assert!(error.starts_with("no link joins nodes 1 and 2") && error.contains("config.txt:18:1"), "{error}");
 }
 
 #[test]

@@ -17,7 +17,8 @@ use std::collections::BinaryHeap;
 /// 7. flows that begin;
 /// 8. senders that give up waiting for an acknowledgement;
 /// 9. hosts that pause their port;
-/// 10. watchdogs, which see all of the above.
+/// 10. links that fail or come back;
+/// 11. watchdogs, which see all of the above.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub(crate) enum Class {
@@ -39,6 +40,8 @@ pub(crate) enum Class {
     Timeout,
     /// A host pauses its port.
     Pause,
+    /// Links fail or come back.
+    Failure,
     /// The watchdog looks at a port.
     Watchdog,
 }
@@ -71,6 +74,7 @@ impl Event {
             6 => Class::Start,
             7 => Class::Timeout,
             8 => Class::Pause,
+            9 => Class::Failure,
             _ => Class::Watchdog,
         }
     }

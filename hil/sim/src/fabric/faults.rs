@@ -14,7 +14,7 @@ use crate::Picos;
 use crate::workload::stream;
 use anyhow::{Result, ensure};
 use hil_cores::random::SplitMix;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A set of kinds of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,6 +98,13 @@ pub enum Action {
     Reordering(Lag),
     /// The frame arrives twice.
     Duplication,
+    /// The links are down: what is on them and what waits at their ports is lost, and so is what a switch would send over them. Hosts
+    /// wait.
+    Down {
+        /// So long after they go down, routes lead around them, and so long after they come back, over them again. With `None` routes
+        /// stay as they are.
+        reroute: Option<Picos>,
+    },
 }
 
 /// How much later something happens.
@@ -125,6 +132,7 @@ impl Action {
             Self::Delay(_) => "delay",
             Self::Reordering(_) => "reordering",
             Self::Duplication => "duplication",
+            Self::Down { .. } => "down",
         }
     }
 }
@@ -200,10 +208,22 @@ impl Fault {
         self.every.map_or(since, |every| since % every) < self.until - self.from
     }
 
+    /// The first time after this one at which it begins or ends, if there is one.
+    fn next_change(&self, now: Picos) -> Option<Picos> {
+        let Some(since) = now.checked_sub(self.from) else { return Some(self.from) };
+        let lasts = self.until - self.from;
+        let period = self.every.map_or(0, |every| since / every * every);
+        let end = self.from.saturating_add(period).saturating_add(lasts);
+        let next = if now < end { Some(end) } else { self.every.map(|every| self.from + period + every) };
+        next.filter(|&next| next != Picos::MAX)
+    }
+
     /// Whether it is for frames that leave by this port.
     fn covers(&self, port: &Port, ports: &[Port]) -> bool {
         let selects = |list: &[u32], number| list.is_empty() || list.contains(&number);
-        selects(&self.links, port.link)
+        let is_for_frames = !matches!(self.action, Action::Down { .. });
+        is_for_frames
+            && selects(&self.links, port.link)
             && selects(&self.leaving, port.node)
             && selects(&self.entering, ports[port.peer as usize].node)
     }
@@ -272,6 +292,11 @@ pub(super) struct Faults {
     holds: u64,
     /// For each flow, when, at which port and by which rule a frame of it was last lost.
     losses: BTreeMap<u32, (Picos, u32, usize)>,
+    /// The links that are down, with the rule by which they are, and those around which routes lead.
+    down: BTreeMap<u32, usize>,
+    avoided: BTreeSet<u32>,
+    /// Links fail at some time.
+    pub(super) has_failures: bool,
 }
 
 /// The rules for the frames that leave by a port.
@@ -305,8 +330,20 @@ impl Faults {
         for (port, at) in ports.iter_mut().zip(&at_ports) {
             port.has_faults = !at.rules.is_empty();
         }
+        let has_failures = rules.iter().any(|rule| matches!(rule.action, Action::Down { .. }));
         let (counts, seen) = (vec![0; rules.len()], vec![BTreeMap::new(); rules.len()]);
-        Ok(Self { rules, counts, seen, at_ports, held: BTreeMap::new(), holds: 0, losses: BTreeMap::new() })
+        Ok(Self {
+            rules,
+            counts,
+            seen,
+            at_ports,
+            held: BTreeMap::new(),
+            holds: 0,
+            losses: BTreeMap::new(),
+            down: BTreeMap::new(),
+            avoided: BTreeSet::new(),
+            has_failures,
+        })
     }
 
     /// What happens to a frame that has left by this port and now arrives at its peer. `describe` is called if a rule asks.
@@ -350,6 +387,7 @@ impl Faults {
                 }
                 Action::Reordering(lag) => Outcome::held(now, now + lag.draw(random)),
                 Action::Duplication => Outcome::Twice,
+                Action::Down { .. } => Outcome::Arrives,
             };
         }
         Outcome::held(now, *not_before)
@@ -370,6 +408,75 @@ impl Faults {
     /// Packets that are held.
     pub(super) fn held_packets(&self) -> usize {
         self.held.values().filter(|held| matches!(held, Held::Packet(_))).count()
+    }
+
+    /// The rules by which links fail, in their order, and the time after which routes follow.
+    fn failures(&self) -> impl Iterator<Item = (usize, &Fault, Option<Picos>)> {
+        self.rules.iter().enumerate().filter_map(|(number, rule)| match rule.action {
+            Action::Down { reroute } => Some((number, rule, reroute)),
+            _ => None,
+        })
+    }
+
+    /// The links that are to fail now, with the rule that wants it, or to come back.
+    pub(super) fn changed_links(&self, now: Picos) -> Vec<(u32, Option<usize>)> {
+        let mut wanted = BTreeMap::new();
+        for (number, rule, _) in self.failures().filter(|(_, rule, _)| rule.is_active(now)) {
+            for &link in &rule.links {
+                wanted.entry(link).or_insert(number);
+            }
+        }
+        let failing = wanted.iter().filter(|(link, _)| !self.down.contains_key(link));
+        let failing = failing.map(|(&link, &rule)| (link, Some(rule)));
+        let returning = self.down.keys().filter(|link| !wanted.contains_key(link)).map(|&link| (link, None));
+        failing.chain(returning).collect()
+    }
+
+    /// A link is down by a rule, or up.
+    pub(super) fn set_down(&mut self, link: u32, rule: Option<usize>) {
+        match rule {
+            Some(rule) => self.down.insert(link, rule),
+            None => self.down.remove(&link),
+        };
+    }
+
+    /// The rule by which a link is down, if it is.
+    pub(super) fn down_by(&self, link: u32) -> Option<usize> {
+        self.down.get(&link).copied()
+    }
+
+    /// Whether other links are to be avoided now than before.
+    pub(super) fn changes_routes(&mut self, now: Picos) -> bool {
+        let is_avoided = |rule: &Fault, after: Option<Picos>| {
+            after.and_then(|after| now.checked_sub(after)).is_some_and(|then| rule.is_active(then))
+        };
+        let rules = self.failures().filter(|&(_, rule, after)| is_avoided(rule, after));
+        let avoided: BTreeSet<u32> = rules.flat_map(|(_, rule, _)| rule.links.iter().copied()).collect();
+        let changes = avoided != self.avoided;
+        self.avoided = avoided;
+        changes
+    }
+
+    /// Whether routes lead around a link.
+    pub(super) fn is_avoided(&self, link: u32) -> bool {
+        self.avoided.contains(&link)
+    }
+
+    /// The next time after this one at which a link fails or comes back, or routes follow.
+    pub(super) fn next_change(&self, now: Picos) -> Option<Picos> {
+        let changes = self.failures().flat_map(|(_, rule, reroute)| {
+            let routes = reroute.and_then(|after| {
+                let next = now.checked_sub(after).map_or(Some(rule.from), |then| rule.next_change(then));
+                Some(next?.saturating_add(after))
+            });
+            [rule.next_change(now), routes]
+        });
+        changes.flatten().min()
+    }
+
+    /// A rule has taken effect on so many frames more.
+    pub(super) fn count(&mut self, rule: usize, frames: u64) {
+        self.counts[rule] += frames;
     }
 
     /// Remembers that a rule has lost a packet of a flow that has left by a port.

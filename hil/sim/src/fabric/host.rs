@@ -85,6 +85,11 @@ impl Host {
         self.control.len()
     }
 
+    /// Takes the acknowledgements and CNPs that wait to be sent.
+    pub(super) fn take_control(&mut self) -> VecDeque<PacketId> {
+        std::mem::take(&mut self.control)
+    }
+
     /// Its port.
     pub(super) const fn port(&self) -> u32 {
         self.port
@@ -218,7 +223,26 @@ impl Sender {
 
     /// The port by which a packet leaves the node that it reaches after `hops` others.
     pub(super) fn egress(&self, kind: Kind, hops: usize) -> u32 {
-        self.paths[usize::from(!matches!(kind, Kind::Data | Kind::Request))][hops]
+        self.path(kind)[hops]
+    }
+
+    /// The same where paths change while packets are on their way: `None` behind the end of the path.
+    pub(super) fn egress_at(&self, kind: Kind, hops: usize) -> Option<u32> {
+        self.path(kind).get(hops).copied()
+    }
+
+    fn path(&self, kind: Kind) -> &[u32] {
+        &self.paths[usize::from(!matches!(kind, Kind::Data | Kind::Request))]
+    }
+
+    /// Its packets, and the acknowledgements of them, leave nodes by these ports from now on.
+    pub(super) fn set_paths(&mut self, paths: [Vec<u32>; 2]) {
+        self.paths = paths;
+    }
+
+    /// Whether a path leads to its receiver and back.
+    pub(super) const fn has_path(&self) -> bool {
+        !self.paths[0].is_empty()
     }
 }
 
@@ -360,10 +384,8 @@ impl Network<'_> {
         else {
             return Err(anyhow!("flow {flow}: its ends are not hosts"));
         };
-        let forward = self.routes.path(spec.source, spec.destination, spec.tuple);
-        let back = self.routes.path(spec.destination, spec.source, spec.tuple.reversed());
-        let paths = forward.zip(back).map(|(forward, back)| [forward, back]);
         let (source, destination) = (spec.source, spec.destination);
+        let paths = self.paths(flow).or_else(|| self.faults.has_failures.then(Default::default));
         let paths = paths.with_context(|| format!("flow {flow}: no path from node {source} to node {destination}"))?;
         let ends = self.flows[flow as usize];
         let template = self.format.template(&ends)?.0;
@@ -491,6 +513,13 @@ impl Network<'_> {
         self.transmit(now, host)
     }
 
+    /// The ports by which packets of a flow leave each node, and those of its acknowledgements; `None` if there is no path.
+    pub(super) fn paths(&self, flow: u32) -> Option<[Vec<u32>; 2]> {
+        let FlowSpec { source, destination, tuple, .. } = self.specs[flow as usize];
+        let forward = self.routes.path(source, destination, tuple)?;
+        Some([forward, self.routes.path(destination, source, tuple.reversed())?])
+    }
+
     /// Puts a flow where it belongs: among those that may send, that wait for their time, or neither.
     fn settle(&mut self, now: Picos, flow: u32) {
         let sender = &mut self.senders[flow as usize];
@@ -551,7 +580,7 @@ impl Network<'_> {
     }
 
     /// Sends the next packet of a host, if its port is free and one may go, and schedules the next look.
-    fn transmit(&mut self, now: Picos, host: u32) -> Result<()> {
+    pub(super) fn transmit(&mut self, now: Picos, host: u32) -> Result<()> {
         let at = &mut self.hosts[host as usize];
         let port = at.port;
         let free_at = self.ports[port as usize].free_at;

@@ -8,6 +8,7 @@ pub(crate) mod calendar;
 mod check;
 mod deadlock;
 mod effects;
+mod failures;
 mod faults;
 mod host;
 pub(crate) mod packets;
@@ -504,6 +505,9 @@ impl<'a> Network<'a> {
                 network.calendar.add(Event::new(spec.start, Class::Start, number));
             }
         }
+        if network.faults.has_failures {
+            network.calendar.add(Event::new(0, Class::Failure, 0));
+        }
         if let Some((node, pauses)) = scenario.pauses {
             let is_host = matches!(network.places.get(node as usize), Some(Place::Host(_)));
             ensure!(is_host, "node {node} is to pause its port, but is not a host");
@@ -697,6 +701,7 @@ impl<'a> Network<'a> {
                 Class::Timeout => self.time_out(now, place)?,
                 Class::Pause => self.pause_port(now, place)?,
                 Class::Watchdog => self.watch(now, place)?,
+                Class::Failure => self.change_links(now)?,
             }
         }
         self.tap_error.take().map_or(Ok(true), Err)
@@ -754,7 +759,7 @@ impl<'a> Network<'a> {
     /// The last bit of a packet arrives at a port.
     fn arrive(&mut self, now: Picos, port: u32) -> Result<()> {
         let peer = self.ports[port as usize].peer;
-        let Some((packet, next)) = self.ports[peer as usize].arrive(&self.slab) else { return Ok(()) };
+        let Some((packet, next)) = self.ports[peer as usize].arrive(now, &self.slab) else { return Ok(()) };
         if let Some(next) = next {
             self.calendar.add(Event::new(next, Class::Arrival, port));
         }

@@ -167,8 +167,32 @@ impl Port {
         is_first.then_some(arrives)
     }
 
-    /// Takes the packet that arrives at the other end, and when the next one does, if one is on its way.
-    pub(super) fn arrive(&mut self, slab: &InFlight) -> Option<(PacketId, Option<Picos>)> {
+    /// Whether the link is down.
+    pub(super) const fn is_down(&self) -> bool {
+        self.free_at == Picos::MAX
+    }
+
+    /// The link fails: nothing leaves until it comes back.
+    pub(super) fn take_down(&mut self) {
+        self.free_at = Picos::MAX;
+    }
+
+    /// The link comes back.
+    pub(super) fn bring_up(&mut self, now: Picos) {
+        self.free_at = now;
+    }
+
+    /// Flows wait no longer by order of a stage.
+    pub(super) fn end_holds(&mut self) {
+        self.holds.clear();
+    }
+
+    /// Takes the packet that has arrived at the other end by this time, and when the next one arrives, if one is on its way. If the
+    /// link has failed since it was to arrive, there may be none.
+    pub(super) fn arrive(&mut self, now: Picos, slab: &InFlight) -> Option<(PacketId, Option<Picos>)> {
+        if slab.meta(self.lane.first()?).arrives > now {
+            return None;
+        }
         let id = self.lane.pop(slab)?;
         Some((id, self.lane.first().map(|next| slab.meta(next).arrives)))
     }

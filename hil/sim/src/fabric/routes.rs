@@ -75,27 +75,50 @@ impl Routes {
                 }
             })
             .collect();
-        let count = switches as usize;
         let mut routes = Self {
-            distances: vec![NEVER; count * count],
-            switches: count,
+            distances: Vec::new(),
+            switches: switches as usize,
             numbers,
             first_ports,
-            peers,
+            peers: Vec::new(),
             peer_ports,
             explicit: BTreeMap::new(),
             descending,
         };
+        routes.compute(peers)?;
+        for route in &topology.routes {
+            route.check(topology)?;
+            let links = routes.ports_of(route.at).filter(|&port| routes.peers[port as usize] == route.via);
+            let links: Vec<u32> = links.collect();
+            let ports = routes.explicit.entry((route.at, route.to)).or_default();
+            ports.extend(links);
+            ports.sort_unstable();
+            ports.dedup();
+        }
+        let destinations: BTreeSet<u32> = topology.routes.iter().map(|route| route.to).collect();
+        for to in destinations {
+            routes.check_circles(to)?;
+        }
+        Ok(routes)
+    }
+
+    /// Computes the distances if the ports have these peers. A port whose peer is its own node leads nowhere.
+    ///
+    /// # Errors
+    /// A path is longer than 254 hops.
+    pub(crate) fn compute(&mut self, peers: Vec<u32>) -> Result<()> {
+        self.peers = peers;
+        let mut distances = vec![NEVER; self.switches * self.switches];
         let (mut frontier, mut next) = (Vec::new(), Vec::new());
-        for (node, _) in (0u32..).zip(&topology.nodes).filter(|&(_, &kind)| kind != Kind::Host) {
-            let row = routes.numbers[node as usize] as usize * count;
-            let mut distances = std::mem::take(&mut routes.distances);
-            distances[row + routes.numbers[node as usize] as usize] = 0;
+        for node in 0..self.numbers.len() as u32 {
+            let Some(own) = self.switch(node) else { continue };
+            let row = own * self.switches;
+            distances[row + own] = 0;
             frontier.push(node);
             for hops in 1.. {
                 for &from in &frontier {
-                    for &to in routes.peers_of(from) {
-                        let Some(place) = routes.switch(to) else { continue };
+                    for &to in self.peers_of(from) {
+                        let Some(place) = self.switch(to) else { continue };
                         if distances[row + place] == NEVER {
                             if hops == NEVER {
                                 bail!("the path from node {node} to node {to} is longer than 254 hops");
@@ -111,22 +134,9 @@ impl Routes {
                     break;
                 }
             }
-            routes.distances = distances;
         }
-        for route in &topology.routes {
-            route.check(topology)?;
-            let links = routes.ports_of(route.at).filter(|&port| routes.peers[port as usize] == route.via);
-            let links: Vec<u32> = links.collect();
-            let ports = routes.explicit.entry((route.at, route.to)).or_default();
-            ports.extend(links);
-            ports.sort_unstable();
-            ports.dedup();
-        }
-        let destinations: BTreeSet<u32> = topology.routes.iter().map(|route| route.to).collect();
-        for to in destinations {
-            routes.check_circles(to)?;
-        }
-        Ok(routes)
+        self.distances = distances;
+        Ok(())
     }
 
     /// Checks that no packet for the host `to` can come to a switch twice.
@@ -204,6 +214,10 @@ impl Routes {
             let port = self.next(node, to, tuple)?;
             path.push(port);
             node = self.peers[port as usize];
+            // Explicit routes and shortest paths around a link that is down may lead in a circle.
+            if path.len() > self.numbers.len() {
+                return None;
+            }
         }
         Some(path)
     }
@@ -226,7 +240,8 @@ impl Routes {
     /// else those that begin a shortest path. There are none if there is no path.
     fn onward(&self, from: u32, to: u32) -> Vec<u32> {
         if let Some(ports) = self.explicit.get(&(from, to)) {
-            return ports.clone();
+            let leads = |port: &u32| self.peers[*port as usize] != from;
+            return ports.iter().copied().filter(leads).collect();
         }
         // The last link: the node may have many ports, and the host has one.
         if let [peer] = self.peers_of(to)

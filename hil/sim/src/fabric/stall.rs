@@ -49,6 +49,15 @@ pub enum Obstacle {
         /// When the pause ends; without a time, when that node resumes the class.
         until: Option<Picos>,
     },
+    /// The link of the host is down.
+    LinkDown {
+        /// The host.
+        node: u32,
+        /// The rule of faults.
+        fault: usize,
+    },
+    /// No path leads to the receiver and back: links are down.
+    Unreachable,
     /// The packet waits at a port of a switch for another reason: packets before it, or an order of a stage.
     Queue {
         /// The switch.
@@ -117,6 +126,8 @@ impl fmt::Display for Obstacle {
                     None => write!(f, "and not resumed"),
                 }
             }
+            Self::LinkDown { node, fault } => write!(f, "the link of node {node} is down by fault {fault}"),
+            Self::Unreachable => write!(f, "no path leads to its receiver and back, because links are down"),
             Self::Queue { node, port } => write!(f, "it waits at port {port} of node {node}"),
             Self::OnLink { node, port } => write!(f, "it is on the link at port {port} of node {node}"),
             Self::Lost { again, last } => {
@@ -221,6 +232,14 @@ impl Network<'_> {
             }
             None => {}
         }
+        let Place::Host(host) = self.places[spec.source as usize] else { return Obstacle::Handshake };
+        let own_port = self.hosts[host as usize].port();
+        if let Some(fault) = self.faults.down_by(self.ports[own_port as usize].link) {
+            return Obstacle::LinkDown { node: spec.source, fault };
+        }
+        if !sender.has_path() {
+            return Obstacle::Unreachable;
+        }
         if !sender.is_open() {
             return Obstacle::Handshake;
         }
@@ -228,9 +247,8 @@ impl Network<'_> {
         if sender.sending.in_flight().1 > 0 && !sender.sending.has_lost() {
             return Obstacle::Lost { again, last: self.faults.last_loss(flow, &self.ports) };
         }
-        let Place::Host(host) = self.places[spec.source as usize] else { return Obstacle::Handshake };
         let (window, in_flight) = (sender.window(), self.counting.of(sender.sending.in_flight()));
-        if let Some(pause) = paused(self.hosts[host as usize].port()) {
+        if let Some(pause) = paused(own_port) {
             pause
         } else if !sender.sending.has_lost() && in_flight >= u64::from(window) {
             Obstacle::Window { window, in_flight }

@@ -218,6 +218,13 @@ impl Switch {
     }
 }
 
+impl Switch {
+    /// Its node number.
+    pub(super) const fn node(&self) -> u32 {
+        self.node
+    }
+}
+
 impl Network<'_> {
     /// Gives the stages of a switch an event of a port's queue. `flow` is that of its packet. What they emit is kept for
     /// [`Network::send_emitted`].
@@ -240,6 +247,10 @@ impl Network<'_> {
         let Meta { flow, hops, kind, line_bytes, class, .. } = *meta;
         let bytes = u32::from(line_bytes);
         let egress = match kind {
+            _ if self.faults.has_failures => match self.egress_around(now, switch, packet) {
+                Some(egress) => egress,
+                None => return Ok(()),
+            },
             Kind::Cnp => self.egress_of_cnp(switch, flow),
             Kind::Data | Kind::Ack | Kind::Request | Kind::Reply => {
                 self.senders[flow as usize].egress(kind, hops.into())
@@ -317,7 +328,7 @@ impl Network<'_> {
     }
 
     /// A packet leaves a switch: it is no longer counted at its ingress, which may end a pause.
-    fn release(&mut self, now: Picos, switch: u32, packet: PacketId) {
+    pub(super) fn release(&mut self, now: Picos, switch: u32, packet: PacketId) {
         let Meta { flow, kind, line_bytes, class, ingress, .. } = *self.slab.meta(packet);
         let bytes = u32::from(line_bytes);
         if kind == Kind::Data && self.switches[switch as usize].chain(ingress).takes.contains(EventKind::Release) {
@@ -338,7 +349,7 @@ impl Network<'_> {
 
     /// The buffer of a switch wants a class paused, or no longer, or its pause is to be renewed.
     #[cold]
-    fn change_pause(&mut self, now: Picos, switch: u32, port: usize, class: u8) {
+    pub(super) fn change_pause(&mut self, now: Picos, switch: u32, port: usize, class: u8) {
         let at = &mut self.switches[switch as usize];
         let Some(buffer) = &mut at.buffer else { return };
         let before = buffer.renew_at;
@@ -476,7 +487,7 @@ impl Network<'_> {
     ///
     /// # Errors
     /// Those of the tap, to which the CNPs are passed.
-    fn send_emitted(&mut self, now: Picos, switch: u32) -> Result<()> {
+    pub(super) fn send_emitted(&mut self, now: Picos, switch: u32) -> Result<()> {
         let at = &mut self.switches[switch as usize];
         let wake = at.next_wake().max(now.div_ceil(1_000)).saturating_mul(1_000);
         let rests = self.open_flows == 0 && wake > at.active_at + REST;
@@ -512,7 +523,12 @@ impl Network<'_> {
     fn send_cnp(&mut self, now: Picos, switch: u32, packet: PacketId) -> Result<()> {
         self.show(now, Origin::Switch, packet)?;
         self.switches[switch as usize].feedback.cnps += 1;
-        let egress = self.egress_of_cnp(switch, self.slab.meta(packet).flow);
+        let egress = if self.faults.has_failures {
+            let Some(egress) = self.egress_around(now, switch, packet) else { return Ok(()) };
+            egress
+        } else {
+            self.egress_of_cnp(switch, self.slab.meta(packet).flow)
+        };
         self.ports[egress as usize].push(&mut self.slab, packet, None);
         self.start_sending(now, switch, egress)
     }
@@ -528,6 +544,12 @@ impl Network<'_> {
     /// Something of so many bytes goes to the neighbour at a port, before all that waits there and behind what leaves now.
     pub(super) fn send_notice(&mut self, now: Picos, port: u32, bytes: usize, notice: Notice) {
         let at = &mut self.ports[port as usize];
+        if at.is_down() {
+            if let Some(fault) = self.faults.down_by(at.link) {
+                self.faults.count(fault, 1);
+            }
+            return;
+        }
         at.free_at = at.free_at.max(now) + at.serialisation(bytes as u16);
         let arrives = at.free_at + at.delay();
         at.sent += 1;

@@ -2,7 +2,8 @@
 
 use super::{flow, topology, units};
 use crate::fabric::{
-    Buffer, Effects, Headroom, Kind, Limits, LineHeaders, QueueMonitor, Threshold, Topology, Transport, classes,
+    Action, Buffer, Effects, Fault, Headroom, Kind, Limits, LineHeaders, Link, QueueMonitor, Threshold, Topology,
+    Transport, classes,
 };
 use crate::input::{Input, Tags, paths};
 use crate::source::{EMPTY_HASH, Source, Word, Words};
@@ -40,6 +41,8 @@ struct Keys {
     int_multi: u32,
     /// Of links that have no error rate of their own.
     loss: u32,
+    /// Microseconds after 2 s, and the nodes at the ends of the link that fails then; zero microseconds for none.
+    link_down: (u64, [u32; 2]),
     buffer_size: u32,
     pause_time: Nanos,
     qlen_file: Option<String>,
@@ -75,6 +78,7 @@ impl Keys {
             mi_thresh: 5,
             int_multi: 1,
             loss: 0,
+            link_down: (0, [0, 0]),
             buffer_size: 16,
             pause_time: Nanos::new(5_000),
             qlen_file: None,
@@ -117,7 +121,7 @@ fn map(words: &mut Words<'_>) -> Result<Vec<(u64, f64)>> {
 
 /// Keys that change nothing here, with how many values they have and, if it is worth a warning, the values that have no effect
 /// there either.
-const WITHOUT_EFFECT: [(&str, usize); 18] = [
+const WITHOUT_EFFECT: [(&str, usize); 17] = [
     ("TRACE_FILE", 1),
     ("TRACE_OUTPUT_FILE", 1),
     ("DCTCP_RATE_AI", 1),
@@ -133,7 +137,6 @@ const WITHOUT_EFFECT: [(&str, usize); 18] = [
     ("PINT_PROB", 1),
     ("RATE_BOUND", 1),
     ("ACK_HIGH_PRIO", 1),
-    ("LINK_DOWN", 3),
     ("ENABLE_TRACE", 1),
     ("DATA_RATE", 1),
 ];
@@ -147,6 +150,7 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     let (mut keys, mut warnings) = (Keys::absent(), Vec::new());
     let mut words = source.words();
     let mut mode: Option<Word<'_>> = None;
+    let mut link_down: Option<Word<'_>> = None;
     while let Some(key) = words.next() {
         let w = &mut words;
         match key.text {
@@ -177,6 +181,11 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
             "MI_THRESH" => keys.mi_thresh = w.number("a number")?,
             "INT_MULTI" => keys.int_multi = w.number("a number")?,
             "ERROR_RATE_PER_LINK" => keys.loss = w.read("a probability from 0 to 1", units::probability)?,
+            "LINK_DOWN" => {
+                let after = w.read("microseconds, below 10^12", |text| text.parse().ok().filter(|&us| us < 1 << 40))?;
+                keys.link_down = (after, [w.number("a node")?, w.number("a node")?]);
+                link_down = Some(key);
+            }
             "QLEN_MON_FILE" => keys.qlen_file = Some(w.expect("a file name")?.text.to_owned()),
             "QLEN_MON_START" => keys.qlen.start = nanoseconds(w)?,
             "QLEN_MON_END" => keys.qlen.end = nanoseconds(w)?,
@@ -223,6 +232,18 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         if !hosts(spec.source) || !hosts(spec.destination) || spec.source == spec.destination {
             bail!("{}: flow {number}: expected two different hosts", flow_file.display());
         }
+    }
+    let (after, ends) = keys.link_down;
+    let mut faults = Vec::new();
+    if after > 0 {
+        let joins = |link: &Link| link.ends == ends || link.ends == [ends[1], ends[0]];
+        let Some(link) = topology.links.iter().position(joins) else {
+            let at = link_down.map_or(0..0, |key| key.at);
+            return Err(source.error(&at, &format!("no link joins nodes {} and {}", ends[0], ends[1])));
+        };
+        let from = 2_000_000_000_000 + after * 1_000_000;
+        let down = Fault::of(Action::Down { reroute: Some(0) });
+        faults.push(Fault { links: vec![link as u32], from, ..down });
     }
     let (name, preset, data_header, ack, sets) = match keys.cc_mode {
         1 => ("dcqcn", "hpcc_sim", 48, 60, dcqcn(&keys)),
@@ -282,7 +303,7 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         stall: None,
         seed: seed.unwrap_or(1),
         effects,
-        faults: Vec::new(),
+        faults,
         warnings,
         paths,
         overhead: 48,

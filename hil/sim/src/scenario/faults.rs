@@ -15,10 +15,13 @@ pub(super) fn faults(table: &Table<'_>, topology: &Topology, flows: usize) -> Re
     rules.iter().map(|value| fault(&Table::of(source, value)?, topology, flows)).collect()
 }
 
-const KINDS: [&str; 5] = ["loss", "corruption", "delay", "reordering", "duplication"];
+const KINDS: [&str; 6] = ["loss", "corruption", "delay", "reordering", "duplication", "down"];
 
 fn fault(table: &Table<'_>, topology: &Topology, flows: usize) -> Result<Fault> {
     let kind = table.choice("kind", &KINDS)?;
+    if kind == "down" {
+        return down(table, topology);
+    }
     let action = match kind {
         "loss" => Action::Loss,
         "corruption" => Action::Corruption {
@@ -63,6 +66,18 @@ fn fault(table: &Table<'_>, topology: &Topology, flows: usize) -> Result<Fault> 
     };
     table.finish()?;
     Ok(fault)
+}
+
+/// A rule by which links fail: for good, unless it ends.
+fn down(table: &Table<'_>, topology: &Topology) -> Result<Fault> {
+    let links = links(table, topology)?;
+    if links.is_empty() {
+        return Err(table.missing("links", "pairs of nodes that links join, such as [[0, 8]]"));
+    }
+    let (from, until, every) = times(table)?;
+    let reroute = table.get("reroute", TIME, time)?.or((until == Picos::MAX).then_some(0));
+    table.finish()?;
+    Ok(Fault { links, from, until, every, ..Fault::of(Action::Down { reroute }) })
 }
 
 /// How much later something happens.
