@@ -3,8 +3,8 @@
 use crate::Picos;
 use crate::dependencies::Wait;
 use crate::fabric::{
-    self, Buffer, Effects, Fault, FlowSpec, Kind, Link, QueueMonitor, Scenario, SwitchPort, Topology, Transport,
-    Watchdog,
+    self, Buffer, Effects, Fault, FlowSpec, Kind, Link, QueueMonitor, QueueSettings, Scenario, SwitchPort, Topology,
+    Transport, Watchdog,
 };
 use crate::marking::Stages;
 use anyhow::{Context, Result};
@@ -13,6 +13,9 @@ use hil_algorithms::Algorithm;
 use hil_algorithms::settings::ResolvedSettings;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
+
+/// The settings of the queues of a port, class by class.
+pub(crate) type QueuesOfPort = Box<dyn Fn(SwitchPort) -> [QueueSettings; 8]>;
 
 /// The stages of a port.
 pub(crate) type StagesOfPort = Box<dyn Fn(SwitchPort) -> Result<Stages>>;
@@ -39,6 +42,7 @@ pub struct Input {
     /// Its settings.
     pub settings: ResolvedSettings,
     pub(crate) stages: StagesOfPort,
+    pub(crate) queues: QueuesOfPort,
     /// The packet buffer of each switch.
     pub buffer: Option<Buffer>,
     /// Those of some switches in place of `buffer`, by their node numbers.
@@ -96,6 +100,7 @@ impl Input {
         Scenario {
             waits: &self.waits,
             stages: Box::new(|port| (self.stages)(port)),
+            queues: Box::new(|port| (self.queues)(port)),
             buffer: self.buffer.clone(),
             buffers: self.buffers.clone(),
             base_rtts: self.base_rtts.clone(),

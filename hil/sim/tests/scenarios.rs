@@ -165,6 +165,27 @@ fn stages_of_two_datacentres_send_to_each_other() {
     }
 }
 
+/// While all three classes have packets, class 7 has 10 Gb/s, and the others three and one quarter of the rest: class 3 is complete
+/// when its 4 MB have passed at 67.5 Gb/s, before class 4.
+#[test]
+fn queues_have_their_shares() {
+    let (input, totals) = check("queues.toml", 9);
+    let last = |class| {
+        let of_class = totals.completions.iter().filter(|done| input.flows[done.flow as usize].class == class);
+        of_class.map(|done| done.time).max().unwrap()
+    };
+    let micros = |bytes: u64, gbps: f64| (bytes * 8 * 1_082 / 1_000) as f64 / gbps / 1e3;
+    for (class, expected) in [(7, micros(500_000, 10.0)), (3, micros(4_000_000, 67.5)), (4, micros(8_500_000, 100.0))] {
+        let time = last(class) as f64 / 1e6;
+        assert!((0.98..1.05).contains(&(time / expected)), "class {class}: {time} us, expected {expected}");
+    }
+    assert_eq!(
+        (input.buffers[&10].lossless, input.buffer.as_ref().unwrap().lossless),
+        (1 << 3 | 1 << 7, 1 << 3 | 1 << 7)
+    );
+    assert_eq!(input.buffers[&10].links.iter().map(|&(link, _)| link).collect::<Vec<_>>(), [0]);
+}
+
 /// The scenario that README.md shows, beside the distribution that it names.
 #[test]
 fn the_scenario_of_the_readme_is_read() {
@@ -295,10 +316,21 @@ fn what_is_wrong_is_shown_with_its_line_and_a_mark() {
             "5:11",
         ),
         ("[topology]", "[[routes]]\nat = 4\nto = 1\nvia = \"a\"\n[topology]", "the numbers of linked nodes", "5:7"),
+        ("[topology]", "[[queues]]\nweight = 1\n[topology]", "no `class`: expected a class from 0 to 7", "2:1"),
+        ("[topology]", "[[queues]]\nclass = [3, 8]\n[topology]", "`class`: expected a class from 0 to 7", "3:9"),
+        ("[topology]", "[[queues]]\nclass = 3\nweight = 256\n[topology]", "a whole number from 1 to 255", "4:10"),
+        ("[topology]", "[[queues]]\nclass = 3\nweight = 2\nstrict = true\n[topology]", "`strict` or `weight`", "2:1"),
+        ("[topology]", "[[queues]]\nclass = 3\nat = 3\n[topology]", "no port of the topology fits", "2:1"),
+        ("[topology]", "[[queues]]\nclass = 3\nto = \"leef\"\n[topology]", "or the number of a node", "4:6"),
         ("[topology]", "[watchdog]\ntime = 1\n[topology]", "`time`: expected a time from \"1us\"", "3:8"),
         ("[topology]", "[watchdog]\naction = \"stop\"\n[topology]", "one of report, drop, forward", "3:10"),
         ("[algorithm]", "[buffer]\nalpha = 0.5\nthreshold = 1\n[algorithm]", "either `alpha` or `threshold`", "8:1"),
-        ("[algorithm]", "[buffer]\npfc = 1\n[algorithm]", "`pfc`: expected true or false, not `1`", "9:7"),
+        (
+            "[algorithm]",
+            "[buffer]\npfc = 1\n[algorithm]",
+            "`pfc`: expected true, false, or classes such as [3, 4], not `1`",
+            "9:7",
+        ),
         ("[algorithm]", "[buffer]\npool = 0\n[algorithm]", "`pool`: expected a size", "9:8"),
         (
             "[algorithm]",

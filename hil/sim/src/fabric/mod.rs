@@ -16,6 +16,7 @@ mod port;
 mod queue_monitor;
 mod ready;
 mod routes;
+mod scheduler;
 mod series;
 mod slab;
 mod stall;
@@ -32,6 +33,7 @@ pub use host::DATA_CLASS;
 pub use port::serialisation;
 pub use queue_monitor::{QueueLengths, QueueMonitor};
 pub use routes::FlowTuple;
+pub use scheduler::{QueueSettings, Service};
 pub use series::{Quantity, Sample, Subject};
 pub use stall::{Loss, Obstacle, Stall, StalledFlow};
 pub use switch::SwitchFeedback;
@@ -60,6 +62,7 @@ use packets::{InFlight, Kind as PacketKind, Meta, PacketId};
 use port::{CLASSES, FRAMING, Port};
 use queue_monitor::Watch;
 use routes::Routes;
+use scheduler::Scheduler;
 use series::Sampler;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -97,6 +100,8 @@ pub struct Scenario<'a> {
     pub settings: [&'a SettingsTable; 2],
     /// The stages of each port of a switch. Ports with other stages, and not only other settings, share no state.
     pub stages: Box<dyn Fn(SwitchPort) -> Result<Stages> + 'a>,
+    /// How the eight queues of each port of a switch are served, class by class.
+    pub queues: Box<dyn Fn(SwitchPort) -> [QueueSettings; 8] + 'a>,
     /// The packet buffer of each switch; without one there is no limit and no PFC but that of stages.
     pub buffer: Option<Buffer>,
     /// The buffers of some switches in place of `buffer`, by their node numbers.
@@ -154,6 +159,7 @@ impl<'a> Scenario<'a> {
             algorithm,
             settings,
             stages: Box::new(|_| Ok(Vec::new())),
+            queues: Box::new(|_| Default::default()),
             buffer: None,
             buffers: BTreeMap::new(),
             queue_monitor: None,
@@ -644,6 +650,16 @@ impl<'a> Network<'a> {
                         ports.len()
                     );
                     self.places.push(Place::Switch(self.switches.len() as u32));
+                    for number in ports.clone() {
+                        let Port { peer, .. } = self.ports[number as usize];
+                        let neighbour = self.ports[peer as usize].node;
+                        let port = &mut self.ports[number as usize];
+                        let place = scenario.topology.port(node as u32, neighbour, port.bits_per_second());
+                        let queues = (scenario.queues)(place);
+                        port.scheduler = Scheduler::new(&queues, line_bytes).map(Box::new);
+                        let unmarked = (0..).zip(&queues).filter(|(_, queue)| !queue.ecn);
+                        port.unmarked = unmarked.fold(0, |classes, (class, _)| classes | 1 << class);
+                    }
                     let own = &self.ports[ports.start as usize..ports.end as usize];
                     let buffer = scenario.buffers.get(&(node as u32)).or(scenario.buffer.as_ref());
                     let buffer = buffer.map(|buffer| SharedBuffer::new(buffer, own, line_bytes, &self.effects));

@@ -1,6 +1,7 @@
 //! A port: its queues, and the link that leaves it.
 
 use super::packets::{Fifo, InFlight, Meta, PacketId};
+use super::scheduler::{Scheduler, next_in_turn};
 use super::switch::Notice;
 use super::topology::Link;
 use crate::Picos;
@@ -17,7 +18,7 @@ pub fn serialisation(bits_per_second: u64, frame_bytes: u32) -> Picos {
     line_time(bits_per_second, frame_bytes + FRAMING)
 }
 
-fn line_time(bits_per_second: u64, bytes: u32) -> Picos {
+pub(super) fn line_time(bits_per_second: u64, bytes: u32) -> Picos {
     u64::from(bytes) * 8_000_000_000_000 / bits_per_second
 }
 
@@ -59,6 +60,10 @@ pub(super) struct Port {
     occupied: u8,
     /// The class that was served last.
     served: u8,
+    /// What chooses among the classes; without it they are served in turn.
+    pub(super) scheduler: Option<Box<Scheduler>>,
+    /// The classes whose packets are not marked, a bit each.
+    pub(super) unmarked: u8,
     /// Bytes in the switch that came in by this port, by class.
     pub(super) arrived: [u32; CLASSES],
     /// PFC: when data of a class may leave again.
@@ -117,6 +122,8 @@ impl Port {
             data_bytes: 0,
             occupied: 0,
             served: 0,
+            scheduler: None,
+            unmarked: 0,
             arrived: [0; CLASSES],
             paused_until: [0; CLASSES],
             paused_from: [0; CLASSES],
@@ -223,7 +230,8 @@ impl Port {
         self.data_bytes
     }
 
-    /// Takes the next packet that may leave: a control packet, or else data of the next class in turn.
+    /// Takes the next packet that may leave: a control packet, or else data of the next class, in turn or as
+    /// the scheduler chooses.
     ///
     /// # Errors
     /// None may leave. If that changes by itself and no event for it is in the queue, the error has the time.
@@ -234,10 +242,14 @@ impl Port {
         }
         let mut later = None;
         let mut left = self.occupied;
+        if let Some(scheduler) = &self.scheduler {
+            (left, later) = scheduler.eligible(left, &self.paused_until, now);
+        }
         while left != 0 {
-            // The next class after the one served last, in a circle.
-            let turned = left.rotate_right(u32::from(self.served) + 1);
-            let class = (self.served as u32 + 1 + turned.trailing_zeros()) as u8 & 7;
+            let class = match &mut self.scheduler {
+                None => next_in_turn(left, self.served),
+                Some(scheduler) => scheduler.choose(left, self.served),
+            };
             left &= !(1 << class);
             if now < self.paused_until[usize::from(class)] {
                 continue;
@@ -250,7 +262,11 @@ impl Port {
             };
             match found {
                 Ok(id) => {
-                    self.taken(class, slab.meta(id).line_bytes);
+                    let line_bytes = slab.meta(id).line_bytes;
+                    self.taken(class, line_bytes);
+                    if let Some(scheduler) = &mut self.scheduler {
+                        scheduler.sent(class, line_bytes, self.occupied >> class & 1 == 0, now);
+                    }
                     self.served = class;
                     return Ok(id);
                 }

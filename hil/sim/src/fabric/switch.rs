@@ -14,7 +14,7 @@ use anyhow::Result;
 use cc_core::table::Heap;
 use cc_core::wire::shim::IntShim;
 use cc_core::wire::{self, CnpMarking, NoCrc, RateFrame, Roce, pfc};
-use cc_core::{Bytes, CnpBody, Ecn, Hop, Link, Nanos, Rate};
+use cc_core::{Bytes, CnpBody, Ecn, Hop, Link, Mark, Nanos, Rate};
 use cc_cp::list::StageList;
 use cc_cp::{Emit, Event, Kind as EventKind, Kinds, Packet, PeerMessage, Queue, SendPfc, Stage, Verdict};
 use programs::switch_ring::{self, Room};
@@ -459,7 +459,7 @@ impl Network<'_> {
             let of_packet = u32::from(line_bytes);
             let queued = Bytes::new(if self.effects.marks_behind { behind } else { behind + of_packet });
             let port_queued = Bytes::new(all_behind + of_packet);
-            let (ecn, verdict) = if reads_headers {
+            let (ecn, mut verdict) = if reads_headers {
                 self.with_headers(packet, |network, roce| {
                     let packet = Packet { bytes, roce: Some(roce) };
                     let event = Event::Departure { packet, ecn: roce.ecn, queued, port_queued };
@@ -470,7 +470,11 @@ impl Network<'_> {
                 let event = Event::Departure { packet: Packet::of(bytes), ecn, queued, port_queued };
                 (ecn, self.stage(now, switch, egress, class, flow, &event))
             };
-            let leaves_with = verdict.leaves_with(ecn);
+            let mut leaves_with = verdict.leaves_with(ecn);
+            if leaves_with != ecn && self.ports[egress as usize].unmarked >> class & 1 != 0 {
+                verdict.mark = Mark::None;
+                leaves_with = verdict.leaves_with(ecn);
+            }
             // Most packets leave as they came.
             if leaves_with != ecn || verdict.hop.is_some() || verdict.rewrite.is_some() {
                 let writes = self.data.1.write_verdict(self.slab.header_mut(packet), &verdict, ecn);

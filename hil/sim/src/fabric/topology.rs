@@ -55,7 +55,7 @@ pub struct Link {
     pub loss: u32,
 }
 
-/// A port of a switch, by which its stages are chosen.
+/// A port of a switch, by which its stages and the settings of its queues are chosen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SwitchPort {
     /// What the switch is.
@@ -66,6 +66,8 @@ pub struct SwitchPort {
     pub bits_per_second: u64,
     /// The switch, by its node number.
     pub node: u32,
+    /// The node at the other end of its link, by its number.
+    pub neighbour: u32,
 }
 
 /// Where a switch sends the packets for a host, in place of the shortest paths.
@@ -100,7 +102,7 @@ impl Topology {
     /// The port of a node by which a link leaves it to another.
     pub(crate) fn port(&self, node: u32, neighbour: u32, bits_per_second: u64) -> SwitchPort {
         let [at, to] = [node, neighbour].map(|node| self.nodes[node as usize]);
-        SwitchPort { at, to, bits_per_second, node }
+        SwitchPort { at, to, bits_per_second, node, neighbour }
     }
 
     /// The ports of all switches, and the numbers of their links, link by link.

@@ -309,6 +309,7 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         overhead: 48,
         buffers: BTreeMap::new(),
         base_rtts: BTreeMap::new(),
+        queues: Box::new(|_| Default::default()),
         stages: Box::new(move |port| keys.stages(port.bits_per_second)),
     })
 }

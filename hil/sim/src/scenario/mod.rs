@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use switches::{buffer, buffers, check_multiplier, port_key, stages, watchdog};
+use switches::{buffer, buffers, check_multiplier, port_key, queues, queues_of, stages, watchdog};
 use table::{TIME, Table, Value, count, is_span, probability, size, text, time, truth};
 use toml::de::{DeTable, DeValue};
 use topology::{routes, topology};
@@ -80,9 +80,10 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     if let Some(loss) = table.get("loss", "a probability from 0 to 1", probability)? {
         topology.links.iter_mut().for_each(|link| link.loss = loss);
     }
+    let lossless = Buffer { lossless: u8::MAX, ..Buffer::default() };
     let mut buffer = match table.find("buffer") {
-        Some(value) => buffer(&Table::of(&source, value)?, Buffer::default())?,
-        None => Buffer::default(),
+        Some(value) => buffer(&Table::of(&source, value)?, lossless)?,
+        None => lossless,
     };
     let mut buffers = buffers(&table, &topology, &buffer)?;
     let watchdog = match table.find("watchdog") {
@@ -107,9 +108,9 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         let message = format!("the workloads have {} flows: expected 1 to {MOST_FLOWS}", flows.len());
         return Err(source.error(&workloads.span(), &message));
     }
-    for buffer in [&mut buffer].into_iter().chain(buffers.values_mut()).filter(|buffer| buffer.lossless != 0) {
-        buffer.lossless = classes(&flows);
-    }
+    // A class without flows needs no headroom.
+    let used = classes(&flows);
+    [&mut buffer].into_iter().chain(buffers.values_mut()).for_each(|buffer| buffer.lossless &= used);
     ns3::flow::number(&mut flows);
     let (longest, paths) = paths(&topology, &flows, payload).map_err(|error| table.error(&format!("{error:#}")))?;
     let base_rtt = base_rtt.unwrap_or(longest);
@@ -126,6 +127,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     }
     let faults = faults(&table, &topology, flows.len())?;
     let of_ports = stages(&table, &topology, |speed| link(speed, base_rtt))?;
+    let queues = queues(&table, &topology)?;
     table.finish()?;
     let int = of_ports.values().flatten().find(|(name, _)| *name == <IntPush as QueueStage>::NAME);
     let is_compact = int.is_some_and(|(_, words)| words.first() == Some(&1));
@@ -155,6 +157,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         algorithm,
         settings,
         stages: Box::new(move |port| Ok(of_ports.get(&port_key(&port)).cloned().unwrap_or_default())),
+        queues: Box::new(move |port| queues_of(&queues, &port)),
         int_layout: if is_compact { IntLayout::Compact } else { IntLayout::Wide },
         payload,
         base_rtt,

@@ -1,10 +1,12 @@
-//! The buffers of a scenario's switches, and the stages of their ports.
+//! The buffers of a scenario's switches, and the stages and queues of their ports.
 
 use super::table::{
-    BUFFER_SIZE, RATE, SIZE, TIME, Table, Value, count_or_size, is_span, rate, size, text, time, truth,
+    BUFFER_SIZE, RATE, SIZE, TIME, Table, Value, count, count_or_size, is_span, rate, size, text, time, truth,
 };
-use super::{array, misplaced};
-use crate::fabric::{Buffer, Headroom, Kind, Limits, StormAction, SwitchPort, Threshold, Topology, Watchdog};
+use super::{MOST_NODES, array, misplaced};
+use crate::fabric::{
+    Buffer, Headroom, Kind, Limits, QueueSettings, Service, StormAction, SwitchPort, Threshold, Topology, Watchdog,
+};
 use crate::marking::Stages;
 use anyhow::Result;
 use cc_core::params::{Field, Settings};
@@ -16,31 +18,55 @@ use cc_cp::list::StageList;
 use hil_algorithms::settings::{ResolvedSettings, SettingsTable, typed};
 use hil_algorithms::stage;
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use toml::de::DeValue;
 
 /// The longest time of a PFC frame that [`Nanos`] holds, 4.3 s; a port's longest is shorter.
 const MOST_NANOS: u64 = u32::MAX as u64;
 
 /// Which switch ports an entry of a scenario is for: those that fit all of its keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Selector {
-    at: Option<Kind>,
-    to: Option<Kind>,
+pub(super) struct Selector {
+    at: Option<Nodes>,
+    to: Option<Nodes>,
     bits_per_second: Option<u64>,
 }
 
+/// The nodes that a [`Selector`] is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Nodes {
+    /// Those of a kind.
+    Are(Kind),
+    /// The one with this number.
+    Is(u32),
+}
+
+impl Nodes {
+    fn has(self, node: u32, kind: Kind) -> bool {
+        match self {
+            Self::Are(wanted) => kind == wanted,
+            Self::Is(wanted) => node == wanted,
+        }
+    }
+}
+
 impl Selector {
-    /// Reads `at`, `to` and, if it `has_rate`, `link_rate`. With `at` or `to` there must be such ports.
-    fn read(table: &Table<'_>, topology: &Topology, has_rate: bool) -> Result<Self> {
-        let kind = |key, kinds: &[Kind]| {
+    /// Reads `at`, `to` and, if it `has_rate`, `link_rate`. With `at` or `to` there must be such ports. Nodes are given by kind or, if
+    /// it `has_numbers`, by number.
+    fn read(table: &Table<'_>, topology: &Topology, has_rate: bool, has_numbers: bool) -> Result<Self> {
+        let nodes = |key, kinds: &[Kind]| {
             let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
-            table.get(key, &format!("one of {}", names.join(", ")), |value| {
-                kinds.iter().copied().find(|kind| text(value) == Some(kind.name()))
+            let numbers = if has_numbers { ", or the number of a node" } else { "" };
+            table.get(key, &format!("one of {}{numbers}", names.join(", ")), |value| {
+                let kind = kinds.iter().copied().find(|kind| text(value) == Some(kind.name()));
+                let number = count(value, 0, MOST_NODES - 1).filter(|_| has_numbers);
+                kind.map(Nodes::Are).or(number.map(Nodes::Is))
             })
         };
-        let (at, to) = (kind("at", &Kind::ALL[1..])?, kind("to", &Kind::ALL)?);
+        let (at, to) = (nodes("at", &Kind::ALL[1..])?, nodes("to", &Kind::ALL)?);
         let bits_per_second = if has_rate { table.get("link_rate", RATE, rate)? } else { None };
         let selector = Self { at, to, bits_per_second };
-        if selector.is_of_kinds() && !topology.switch_ports().any(|(_, port)| selector.fits(&port)) {
+        if selector.is_of_nodes() && !topology.switch_ports().any(|(_, port)| selector.fits(&port)) {
             return Err(table.error(
                 "no port of the topology fits: expected `at` a kind of switch that it has, `to` what \
                                     these are linked to, and `link_rate` the rate of such links",
@@ -49,14 +75,14 @@ impl Selector {
         Ok(selector)
     }
 
-    /// Whether it is for ports of some kinds of switches or neighbours only.
-    fn is_of_kinds(&self) -> bool {
+    /// Whether it is for ports of some switches or neighbours only.
+    fn is_of_nodes(&self) -> bool {
         self.at.is_some() || self.to.is_some()
     }
 
     fn fits(&self, port: &SwitchPort) -> bool {
-        self.at.is_none_or(|at| at == port.at)
-            && self.to.is_none_or(|to| to == port.to)
+        self.at.is_none_or(|at| at.has(port.node, port.at))
+            && self.to.is_none_or(|to| to.has(port.neighbour, port.to))
             && self.bits_per_second.is_none_or(|speed| speed == port.bits_per_second)
     }
 
@@ -69,11 +95,13 @@ impl Selector {
 /// The packet buffer that a table describes, which has what the table does not say from another.
 pub(super) fn buffer(table: &Table<'_>, default: Buffer) -> Result<Buffer> {
     let Buffer { pool, headroom_apart, lossless, pause, limits, links } = default;
-    let has_pfc = table.get("pfc", "true or false", truth)?.unwrap_or(lossless != 0);
+    let with_pfc = table.get("pfc", "true, false, or classes such as [3, 4]", |value| {
+        truth(value).map(|all| if all { u8::MAX } else { 0 }).or_else(|| classes(value))
+    })?;
     let buffer = Buffer {
         pool: table.get("pool", SIZE, size)?.unwrap_or(pool),
         headroom_apart: table.get("headroom_apart", "true or false", truth)?.unwrap_or(headroom_apart),
-        lossless: if has_pfc { Buffer::default().lossless } else { 0 },
+        lossless: with_pfc.unwrap_or(lossless),
         pause: table.get("pause", TIME, time)?.map_or(pause, |time| Nanos::new((time / 1_000).min(MOST_NANOS) as u32)),
         limits: limits_of(table, limits)?,
         links,
@@ -124,40 +152,87 @@ pub(super) fn watchdog(table: &Table<'_>) -> Result<Watchdog> {
     Ok(Watchdog { time, restore, action })
 }
 
-/// The buffers of some kinds of switches, which have what is not said of them from `default`, by the switches' numbers. An entry
-/// with `to` has the limits at some ports of these switches.
+/// The buffers of some switches, which have what is not said of them from the entries before or from `default`, by the switches'
+/// numbers. An entry with `to` has the limits at some ports of these switches.
 pub(super) fn buffers(table: &Table<'_>, topology: &Topology, default: &Buffer) -> Result<BTreeMap<u32, Buffer>> {
     let source = table.source;
     let mut buffers = BTreeMap::new();
     let entries = table.find("buffers").map(|value| array(source, value)).transpose()?.unwrap_or_default();
-    let mut given: Vec<(Kind, Option<Kind>)> = Vec::new();
+    let mut given: Vec<Selector> = Vec::new();
     for value in entries {
         let table = Table::of(source, value)?;
-        let Selector { at, to, .. } = Selector::read(&table, topology, false)?;
-        let at = at.ok_or_else(|| table.missing("at", "a kind of switch"))?;
-        if given.contains(&(at, to)) {
-            return Err(table.error(&format!("the buffer of {} is given twice: expected one", at.name())));
+        let selector = Selector::read(&table, topology, false, true)?;
+        let at = selector.at.ok_or_else(|| table.missing("at", "a kind of switch, or the number of a switch"))?;
+        if given.contains(&selector) {
+            return Err(table.error("the buffer of these switches is given twice: expected one"));
         }
-        if given.iter().any(|&(other, ends)| other == at && ends.is_some()) && to.is_none() {
+        if given.iter().any(|other| other.at == Some(at) && other.to.is_some()) && selector.to.is_none() {
             return Err(table.error("expected before the entries that have `to` of the same switches"));
         }
-        given.push((at, to));
-        let of_kind = (0u32..).zip(&topology.nodes).filter(|&(_, &kind)| kind == at).map(|(node, _)| node);
-        let Some(to) = to else {
-            let buffer = buffer(&table, default.clone())?;
-            buffers.extend(of_kind.map(|node| (node, buffer.clone())));
-            continue;
-        };
-        for node in of_kind {
-            let buffer = buffers.entry(node).or_insert_with(|| default.clone());
-            let limits = limits_of(&table, buffer.limits)?;
-            let ports = topology.switch_ports().filter(|(_, port)| port.node == node && port.to == to);
-            buffer.links.extend(ports.map(|(link, _)| (link, limits)));
-            buffer.links.sort_by_key(|&(link, _)| link);
+        given.push(selector);
+        let switches = (0u32..).zip(&topology.nodes).filter(|&(node, &kind)| at.has(node, kind));
+        for (node, _) in switches {
+            let own = buffers.entry(node).or_insert_with(|| default.clone());
+            if selector.to.is_none() {
+                *own = buffer(&table, own.clone())?;
+                continue;
+            }
+            let limits = limits_of(&table, own.limits)?;
+            let ports = topology.switch_ports().filter(|(_, port)| port.node == node && selector.fits(port));
+            for (link, _) in ports {
+                match own.links.binary_search_by_key(&link, |&(other, _)| other) {
+                    Ok(place) => own.links[place].1 = limits,
+                    Err(place) => own.links.insert(place, (link, limits)),
+                }
+            }
         }
         table.finish()?;
     }
     Ok(buffers)
+}
+
+/// The settings of some queues of switch ports: which ports, which classes, a bit each, and the settings.
+pub(super) type Queues = Vec<(Selector, u8, QueueSettings)>;
+
+/// The settings of the queues of switch ports.
+pub(super) fn queues(table: &Table<'_>, topology: &Topology) -> Result<Queues> {
+    let source = table.source;
+    let entries = table.find("queues").map(|value| array(source, value)).transpose()?.unwrap_or_default();
+    let read = |value| {
+        let table = Table::of(source, value)?;
+        let selector = Selector::read(&table, topology, true, true)?;
+        let what = "a class from 0 to 7, or several such as [3, 4]";
+        let classes = table.need("class", what, |value| classes(value).or_else(|| Some(1 << count(value, 0, 7u8)?)))?;
+        let is_strict = table.get("strict", "true or false", truth)?.unwrap_or(false);
+        let weight = table.get("weight", "a whole number from 1 to 255", |value| count(value, 1, u8::MAX))?;
+        let service = match (is_strict, weight) {
+            (true, Some(_)) => return Err(table.error("expected either `strict` or `weight`")),
+            (true, None) => Service::Strict,
+            (false, Some(weight)) => Service::Weight(weight),
+            (false, None) => Service::RoundRobin,
+        };
+        let rate = table.get("rate", RATE, rate)?.and_then(NonZeroU64::new);
+        let ecn = table.get("ecn", "true or false", truth)?.unwrap_or(true);
+        table.finish()?;
+        Ok((selector, classes, QueueSettings { service, rate, ecn }))
+    };
+    entries.iter().map(read).collect()
+}
+
+/// The settings of the queues of a port: those of the last entry that fits each.
+pub(super) fn queues_of(queues: &Queues, port: &SwitchPort) -> [QueueSettings; 8] {
+    let mut of_port = [QueueSettings::default(); 8];
+    for (_, classes, settings) in queues.iter().filter(|(selector, ..)| selector.fits(port)) {
+        let fits = (0..8).filter(|class| classes >> class & 1 != 0);
+        fits.for_each(|class: usize| of_port[class] = *settings);
+    }
+    of_port
+}
+
+/// Classes in an array, a bit each.
+fn classes(value: &DeValue<'_>) -> Option<u8> {
+    let DeValue::Array(classes) = value else { return None };
+    classes.iter().try_fold(0, |bits, class| Some(bits | 1 << count(class.get_ref(), 0, 7u8)?))
 }
 
 /// A stage of some switch ports.
@@ -190,7 +265,7 @@ pub(super) fn stages(
         let name =
             table.need("name", "the name of a switch stage: see hil list", |value| text(value).map(str::to_owned))?;
         let preset = table.get("preset", "the name of a preset", |value| text(value).map(str::to_owned))?;
-        let selector = Selector::read(&table, topology, true)?;
+        let selector = Selector::read(&table, topology, true, false)?;
         let at = table.find(if preset.is_some() { "preset" } else { "name" }).map_or(0..0, Value::span);
         let found = stage(&name, preset.as_deref());
         let (name, mut settings) = found.map_err(|error| misplaced(source, &at, &at, &error))?;
@@ -223,7 +298,7 @@ pub(super) fn stages(
             let mut best = own().filter(|stage| stage.selector.fits(&port) && Some(stage.selector.keys()) == most);
             match (best.next(), best.next()) {
                 (Some(stage), None) => stages.push((name, stage.settings.words().to_vec())),
-                (None, _) if own().any(|stage| stage.selector.is_of_kinds()) => {}
+                (None, _) if own().any(|stage| stage.selector.is_of_nodes()) => {}
                 (None, _) => {
                     let message = format!("stage {name} has no settings for links of {speed} Gb/s");
                     let expected = "expected one with this link_rate, or with none";
