@@ -34,8 +34,8 @@ pub struct Summary {
     pub stall: Option<Stall>,
     /// Packets, PFC frames not counted.
     pub packets: Packets,
-    /// For each rule of faults in their order, and then for each error rate of links: its kind, and on how many frames it took
-    /// effect, PFC frames and messages between switches included.
+    /// For each rule of faults in their order, and then for each error rate of links: its kind, and how often it took effect, on PFC
+    /// frames and messages between switches too.
     pub faults: Vec<Fault>,
     /// Frames that began to leave a port, PFC frames included.
     pub packet_hops: u64,
@@ -273,8 +273,8 @@ impl fmt::Display for Stall {
 pub struct Fault {
     /// What it does.
     pub kind: &'static str,
-    /// On how many frames it took effect.
-    pub frames: u64,
+    /// How often it took effect: on frames, or on readings of a clock.
+    pub count: u64,
 }
 
 /// Packets: those injected are delivered, dropped or in flight.
@@ -600,7 +600,7 @@ impl Summary {
                 timeouts: totals.timeouts,
                 in_flight: totals.in_flight,
             },
-            faults: totals.faults.iter().map(|&(kind, frames)| Fault { kind, frames }).collect(),
+            faults: totals.faults.iter().map(|&(kind, count)| Fault { kind, count }).collect(),
             stall,
             packet_hops: totals.packet_hops,
             events: totals.events,
@@ -694,8 +694,8 @@ impl fmt::Display for Summary {
                 "losses      {lost} packets lost on links, {sent_again} data packets sent again, {timeouts} timeouts"
             )?;
         }
-        for (number, Fault { kind, frames }) in self.faults.iter().enumerate() {
-            writeln!(f, "fault {number:<6}{kind} of {frames} frames")?;
+        for (number, Fault { kind, count }) in self.faults.iter().enumerate() {
+            writeln!(f, "fault {number:<6}{kind}, {count} times")?;
         }
         if let Some(checked) = self.checked_frames {
             writeln!(

@@ -13,6 +13,7 @@ use hil_sim::fabric::{
 };
 use hil_sim::marking::stress_scenario;
 use std::fmt::Write;
+use std::slice::from_ref;
 
 /// The retransmission timeout.
 const TIMEOUT: Picos = 1_000_000_000;
@@ -93,7 +94,7 @@ fn every_flow_ends_within_three_timeouts_if_a_frame_is_lost_or_doubled() {
             for (what, frames, nth) in FRAMES {
                 let cells = [Action::Loss, Action::Duplication].map(|action| {
                     let fault = Fault { frames, nth: Some(nth), ..Fault::of(action) };
-                    let totals = run(name, recovery, &[fault.clone()], None);
+                    let totals = run(name, recovery, from_ref(&fault), None);
                     let affected = totals.faults[0].1;
                     if (affected > 0) != has(signals, frames) {
                         writeln!(late, "{name}: {affected} frames of kind {what}").unwrap();
@@ -102,7 +103,7 @@ fn every_flow_ends_within_three_timeouts_if_a_frame_is_lost_or_doubled() {
                         writeln!(late, "{name}, {recovery:?}, {what}, {}: {totals:?}", action.name()).unwrap();
                     }
                     assert!(
-                        run(name, recovery, &[fault], Some(1)) == totals,
+                        run(name, recovery, from_ref(&fault), Some(1)) == totals,
                         "{name}, {what}: another order of events"
                     );
                     if affected == 0 { "-".to_owned() } else { format!("{:.3}", end(&totals)) }

@@ -1,7 +1,10 @@
 //! Rules of faults: what each does to a flow whose times and packets are computed by hand, and what holds under all of them.
 
 use anyhow::Result;
-use hil_sim::fabric::{Obstacle, Scenario, Totals};
+use cc_core::wire::opcode::Class;
+use cc_core::wire::{self, Parsed, Roce};
+use hil_algorithms::registry;
+use hil_sim::fabric::{Examples, Network, Obstacle, Origin, Scenario, Totals};
 use hil_sim::input::Input;
 use std::fs;
 
@@ -230,9 +233,10 @@ fn the_example_has_a_rule_of_each_kind() {
     let totals = run(&hil_sim::read(&path, None).unwrap());
     assert_eq!(totals.completions.len(), 8);
     let kinds: Vec<_> = totals.faults.iter().map(|&(kind, _)| kind).collect();
-    assert_eq!(kinds, ["loss", "corruption", "delay", "reordering", "duplication"]);
+    assert_eq!(kinds, ["loss", "corruption", "delay", "reordering", "duplication", "cnp_loss", "cnp_delay", "clock"]);
     assert!(totals.faults.iter().all(|&(_, count)| count > 0), "{:?}", totals.faults);
     assert_eq!((totals.faults[0].1, totals.lost), (1, totals.faults[0].1 + totals.faults[1].1));
+    assert_eq!(totals.dropped, totals.lost + totals.faults[5].1);
 }
 
 #[test]
@@ -241,6 +245,10 @@ fn a_wrong_rule_is_shown_with_its_place() {
         ("kind = \"lost\"", "`kind`: expected one of loss, corruption"),
         ("probability = 0.5", "no `kind`"),
         ("kind = \"loss\"\nprobability = 2.0", "`probability`: expected a probability from 0 to 1, not `2.0`"),
+        ("kind = \"clock\"", "no `offset`: expected a time by which the clock is ahead"),
+        ("kind = \"clock\"\noffset = \"5\"", "`offset`: expected a time such as"),
+        ("kind = \"cnp_loss\"\nhosts = [2]", "`hosts`: node 2 is a switch, expected a host"),
+        ("kind = \"cnp_delay\"", "no `delay`: expected a time"),
         ("kind = \"down\"", "no `links`: expected pairs of nodes that links join, such as [[0, 8]]"),
         ("kind = \"down\"\nlinks = [[0, 2]]\nflow = 0", "unknown key `flow`"),
         ("kind = \"loss\"\ndelay = \"1us\"", "unknown key `delay`"),
@@ -265,5 +273,119 @@ fn a_wrong_rule_is_shown_with_its_place() {
         );
         let error = read(&text).err().unwrap_or_else(|| panic!("{fault} is not refused")).to_string();
         assert!(error.contains(shown) && error.contains("scenario.toml:1"), "{fault}: {error}");
+    }
+}
+
+/// The frames that leave by the port of a host, with their times.
+fn sent_by(input: &Input, host: u32) -> (Vec<(u64, Vec<u8>)>, Totals) {
+    let scenario = input.scenario();
+    let examples = Examples::new(&scenario).unwrap();
+    let mut frames = Vec::new();
+    let mut network = Network::new(&scenario, &examples).unwrap();
+    network
+        .tap_port(host, 1, |at, origin, frame| {
+            if origin == Origin::Sent {
+                frames.push((at, frame.to_vec()));
+            }
+            Ok(())
+        })
+        .unwrap();
+    while network.advance(1 << 20).unwrap() {}
+    let totals = network.finish().unwrap();
+    (frames, totals)
+}
+
+/// What four senders to host 0 are with an algorithm, marks from 5 kB on, and a fault.
+fn incast(algorithm: &str, fault: &str) -> Input {
+    let text = format!(
+        "duration = \"1s\"\n[topology]\nkind = \"star\"\nhosts = 5\nrate = \"100Gb/s\"\ndelay = \"1us\"\n\
+         [algorithm]\nname = \"{algorithm}\"\n[[stages]]\nname = \"red\"\nkmin = \"5kB\"\nkmax = \"50kB\"\npmax = \"100%\"\n\
+         [[stages]]\nname = \"int\"\n[[workload]]\nkind = \"incast\"\nbytes = \"200kB\"\n{fault}"
+    );
+    read(&text).unwrap()
+}
+
+fn parse(frame: &[u8]) -> Roce<'_> {
+    match wire::parse(frame, frame.len()) {
+        Ok(Parsed::Roce(roce)) => roce,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The receiver's NIC decides on its first CNP at the same time, and sends it 55 us later, or not at all: then nothing is cut. On its
+/// way to the port a CNP may wait for an acknowledgement, which takes 7 ns.
+#[test]
+fn a_nic_sends_cnps_late_or_not_at_all() {
+    let first_cnp = |fault: &str| {
+        let (frames, totals) = sent_by(&incast("dcqcn", fault), 0);
+        let first = frames.iter().find(|(_, frame)| parse(frame).info.class() == Class::Cnp).map(|&(at, _)| at);
+        assert_eq!(totals.completions.len(), 4);
+        (first, totals)
+    };
+    let (Some(at), totals) = first_cnp("") else { panic!("no CNP") };
+    assert!(totals.cuts > 0);
+    let (late, totals) = first_cnp("[[faults]]\nkind = \"cnp_delay\"\ndelay = \"55us\"\nhosts = [0]\n");
+    let late = late.unwrap() - at;
+    assert!(late.abs_diff(55_000_000) < 7_000, "{late}");
+    assert!(totals.faults[0].1 > 0 && totals.lost == 0 && totals.cuts > 0);
+    let (never, totals) = first_cnp("[[faults]]\nkind = \"cnp_loss\"\n");
+    assert_eq!((never, totals.cuts, totals.dropped), (None, 0, totals.faults[0].1));
+    let (_, other) = first_cnp("[[faults]]\nkind = \"cnp_loss\"\nhosts = [1]\n");
+    assert_eq!(other.faults, [("cnp_loss", 0)]);
+    let (_, one) = first_cnp("[[faults]]\nkind = \"cnp_loss\"\nflow = 2\nnth = 1\n");
+    assert_eq!((one.faults[0].1, one.dropped), (1, 1));
+}
+
+/// The times in the data packets of host 1, which Swift writes, less those at which they leave.
+#[test]
+fn a_clock_is_ahead_behind_or_jitters() {
+    let leads = |fault: &str| {
+        let (frames, totals) = sent_by(&incast("swift", fault), 1);
+        assert_eq!(totals.completions.len(), 4, "{fault}");
+        let stamps = frames.iter().filter_map(|(at, frame)| {
+            let roce = parse(frame);
+            let stamp = roce.time_shim().filter(|_| roce.info.class().carries_data())?.sent;
+            Some((i64::from(stamp.to_bits()), stamp.to_bits() as i64 - (at / 1_000) as i64))
+        });
+        stamps.collect::<Vec<_>>()
+    };
+    let rule = |keys: &str| leads(&format!("[[faults]]\nkind = \"clock\"\n{keys}\n"));
+    let is_all =
+        |stamps: &[(i64, i64)], lead: i64| stamps.len() >= 200 && stamps.iter().all(|&(_, other)| other == lead);
+    assert!(is_all(&leads(""), 0));
+    assert!(is_all(&rule("offset = \"5us\"\nhosts = [1]"), 5_000));
+    assert!(is_all(&rule("offset = \"5us\"\nhosts = [2]"), 0));
+    // Clocks begin at zero or later: the others are ahead of one that is behind.
+    assert!(is_all(&rule("offset = \"-5us\"\nhosts = [1]"), 0));
+    assert!(is_all(&rule("offset = \"-5us\"\nhosts = [2]"), 5_000));
+    let goes_back = |stamps: &[(i64, i64)]| stamps.windows(2).any(|pair| pair[1].0 < pair[0].0);
+    let jitter = rule("jitter = \"1us\"\nhosts = [1]");
+    assert!(!goes_back(&jitter) && jitter.iter().all(|(_, lead)| (0..=1_000).contains(lead)));
+    assert!(jitter.iter().any(|&(_, lead)| lead > 500), "{jitter:?}");
+    assert!(goes_back(&rule("jitter = \"1us\"\nbackward = true")));
+}
+
+/// If the clocks of all hosts are ahead by the same time, no algorithm does anything else.
+#[test]
+fn the_same_offset_of_all_clocks_changes_nothing() {
+    for name in registry::names() {
+        let [none, ahead] = ["", "[[faults]]\nkind = \"clock\"\noffset = \"1234567ns\"\n"].map(|fault| {
+            let totals = run(&incast(name, fault));
+            (totals.completions, totals.decisions, totals.cuts, totals.packet_hops)
+        });
+        assert!(none == ahead, "{name}: {none:?} and {ahead:?}");
+    }
+}
+
+/// CNPs that are late or lost, and clocks that differ and jitter: the order in which events are added makes no difference.
+#[test]
+fn faults_of_nics_are_the_same_in_any_order_of_events() {
+    let faults = "[[faults]]\nkind = \"cnp_loss\"\nprobability = 0.1\n[[faults]]\nkind = \"cnp_delay\"\njitter = \"10us\"\n\
+                  [[faults]]\nkind = \"clock\"\noffset = \"-3us\"\njitter = \"500ns\"\nhosts = [0, 2]\nfrom = \"10us\"\nuntil = \"20us\"\nevery = \"30us\"\n";
+    for name in registry::names() {
+        let input = incast(name, faults);
+        let totals = run(&input);
+        assert_eq!(totals.completions.len(), 4, "{name}");
+        assert!(Scenario { shuffle: Some(1), ..input.scenario() }.run().unwrap() == totals, "{name}");
     }
 }

@@ -46,7 +46,7 @@ impl Network<'_> {
             }
             while let Some(held) = self.faults.take_held(Picos::MAX, self.ports[port as usize].peer) {
                 match held {
-                    Held::Packet(packet) => self.lose(now, port, packet, fault),
+                    Held::Packet(packet) | Held::Cnp(packet) => self.lose(now, port, packet, fault),
                     Held::Notice(_) => self.faults.count(fault, 1),
                 }
             }

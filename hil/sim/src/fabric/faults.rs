@@ -105,6 +105,33 @@ pub enum Action {
         /// stay as they are.
         reroute: Option<Picos>,
     },
+    /// A NIC sends no CNP.
+    CnpLoss,
+    /// A NIC sends a CNP later than it decides to.
+    CnpDelay(Lag),
+    /// The clock that a NIC is given differs from that of the simulation.
+    Clock {
+        /// By so many picoseconds, ahead or behind.
+        offset: i64,
+        /// Each reading is ahead by a time more that is drawn uniformly from zero to this; so is each measurement of a delay longer or
+        /// shorter by the difference of two such times.
+        jitter: Picos,
+        /// A reading may be earlier than the one before. Otherwise it is the same then.
+        backward: bool,
+    },
+}
+
+/// To what a rule applies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Target {
+    /// Frames that arrive.
+    Frames,
+    /// Links.
+    Links,
+    /// CNPs that NICs send.
+    Cnps,
+    /// Clocks of NICs.
+    Clocks,
 }
 
 /// How much later something happens.
@@ -133,6 +160,20 @@ impl Action {
             Self::Reordering(_) => "reordering",
             Self::Duplication => "duplication",
             Self::Down { .. } => "down",
+            Self::CnpLoss => "cnp_loss",
+            Self::CnpDelay(_) => "cnp_delay",
+            Self::Clock { .. } => "clock",
+        }
+    }
+
+    const fn target(self) -> Target {
+        match self {
+            Self::Loss | Self::Corruption { .. } | Self::Delay(_) | Self::Reordering(_) | Self::Duplication => {
+                Target::Frames
+            }
+            Self::Down { .. } => Target::Links,
+            Self::CnpLoss | Self::CnpDelay(_) => Target::Cnps,
+            Self::Clock { .. } => Target::Clocks,
         }
     }
 }
@@ -144,7 +185,7 @@ pub struct Fault {
     pub action: Action,
     /// Only on these links, by their numbers in the topology, in both directions.
     pub links: Vec<u32>,
-    /// Only to frames that leave these nodes.
+    /// Only to frames that leave these nodes, or only to these hosts.
     pub leaving: Vec<u32>,
     /// Only to frames that enter these nodes.
     pub entering: Vec<u32>,
@@ -218,14 +259,43 @@ impl Fault {
         next.filter(|&next| next != Picos::MAX)
     }
 
-    /// Whether it is for frames that leave by this port.
+    /// Whether it is for this port, or frames that leave by it.
     fn covers(&self, port: &Port, ports: &[Port]) -> bool {
         let selects = |list: &[u32], number| list.is_empty() || list.contains(&number);
-        let is_for_frames = !matches!(self.action, Action::Down { .. });
-        is_for_frames
-            && selects(&self.links, port.link)
+        selects(&self.links, port.link)
             && selects(&self.leaving, port.node)
             && selects(&self.entering, ports[port.peer as usize].node)
+    }
+
+    /// Whether it takes effect on a frame, of which nothing is known if it reads no frames. `seen` has how many frames of each flow it
+    /// has selected.
+    fn takes_effect(
+        &self,
+        frame: Option<FrameInfo>,
+        seen: &mut BTreeMap<Option<u32>, u64>,
+        random: &mut SplitMix,
+    ) -> bool {
+        let mut probability = self.probability;
+        if let Some(FrameInfo { flow, kinds, is_last, bytes }) = frame {
+            if !self.frames.meets(kinds) || self.flow.is_some() && self.flow != flow {
+                return false;
+            }
+            if let Some(nth) = self.nth {
+                let seen = seen.entry(flow).or_default();
+                *seen += u64::from(nth != Nth::Last || is_last);
+                let is_chosen = match nth {
+                    Nth::Number(nth) => *seen == nth,
+                    Nth::Last => is_last && *seen == 1,
+                };
+                if !is_chosen {
+                    return false;
+                }
+            }
+            if let Action::Corruption { bit_error_rate: Some(rate) } = self.action {
+                probability = of_bits(rate, 8 * u32::from(bytes));
+            }
+        }
+        probability == u32::MAX || random.draw() >> 32 < u64::from(probability)
     }
 
     /// Whether it has to know anything of a frame.
@@ -274,6 +344,8 @@ pub(super) enum Held {
     Packet(PacketId),
     /// A frame that waits in no queue.
     Notice(Notice),
+    /// A CNP that the NIC at the port sends later.
+    Cnp(PacketId),
 }
 
 /// The rules of a network, and what they have done.
@@ -286,6 +358,13 @@ pub(super) struct Faults {
     seen: Vec<BTreeMap<Option<u32>, u64>>,
     /// By the port by which frames leave: the rules for them.
     at_ports: Vec<AtPort>,
+    /// By the port of a host: the rules for CNPs that it sends, and for its clock.
+    at_nics: Vec<AtPort>,
+    at_clocks: Vec<AtPort>,
+    /// By the port of a host: the rule by which its clock was last read, and what it was.
+    readings: Vec<(Option<usize>, Picos)>,
+    /// So far all clocks are ahead, so that none that is behind begins before zero.
+    clock_zero: Picos,
     /// Frames that arrive later: by port at which they arrive, time, and the order in which they came.
     held: BTreeMap<(u32, Picos, u64), Held>,
     /// Frames that were held until now.
@@ -297,6 +376,9 @@ pub(super) struct Faults {
     avoided: BTreeSet<u32>,
     /// Links fail at some time.
     pub(super) has_failures: bool,
+    /// Some rule is for CNPs that NICs send, and for clocks.
+    pub(super) has_nic_rules: bool,
+    pub(super) has_clocks: bool,
 }
 
 /// The rules for the frames that leave by a port.
@@ -310,6 +392,24 @@ struct AtPort {
     not_before: Picos,
 }
 
+impl AtPort {
+    /// The first rule that takes effect on a frame, and its random stream.
+    fn decide(
+        &mut self,
+        now: Picos,
+        rules: &[Fault],
+        seen: &mut [BTreeMap<Option<u32>, u64>],
+        describe: impl FnOnce() -> FrameInfo,
+    ) -> Option<(usize, &mut SplitMix)> {
+        let frame = if self.reads_frames && !self.rules.is_empty() { Some(describe()) } else { None };
+        self.rules.iter_mut().map(|(number, random)| (*number, random)).find_map(|(number, random)| {
+            let rule = &rules[number];
+            let takes_effect = rule.is_active(now) && rule.takes_effect(frame, &mut seen[number], random);
+            takes_effect.then_some((number, random))
+        })
+    }
+}
+
 impl Faults {
     /// The rules of a scenario, and behind them those for links that lose frames by themselves. Sets [`Port::has_faults`].
     ///
@@ -320,77 +420,122 @@ impl Faults {
         for (number, rule) in rules.iter().enumerate() {
             rule.check(topology).map_err(|error| error.context(format!("fault {number} ({})", rule.action.name())))?;
         }
-        let at_ports = (0u32..).zip(&*ports).map(|(number, port)| {
-            let of_port = rules.iter().enumerate().filter(|(_, rule)| rule.covers(port, ports));
-            let reads_frames = of_port.clone().any(|(_, rule)| rule.reads_frames());
-            let random = |rule| stream(seed, &format!("fault {rule} at port {number}"));
-            AtPort { rules: of_port.map(|(rule, _)| (rule, random(rule))).collect(), reads_frames, not_before: 0 }
+        let of_target = |target: Target| -> Vec<AtPort> {
+            if !rules.iter().any(|rule| rule.action.target() == target) {
+                return Vec::new();
+            }
+            let at_port = |(number, port): (u32, &Port)| {
+                let covers = |rule: &Fault| rule.action.target() == target && rule.covers(port, ports);
+                let of_port = rules.iter().enumerate().filter(|(_, rule)| covers(rule));
+                let reads_frames = of_port.clone().any(|(_, rule)| rule.reads_frames());
+                let random = |rule| stream(seed, &format!("fault {rule} at port {number}"));
+                AtPort { rules: of_port.map(|(rule, _)| (rule, random(rule))).collect(), reads_frames, not_before: 0 }
+            };
+            (0u32..).zip(&*ports).map(at_port).collect()
+        };
+        let [at_ports, at_nics, at_clocks] = [Target::Frames, Target::Cnps, Target::Clocks].map(of_target);
+        let offsets = rules.iter().map(|rule| match rule.action {
+            Action::Clock { offset, .. } => offset,
+            _ => 0,
         });
-        let at_ports: Vec<AtPort> = if rules.is_empty() { Vec::new() } else { at_ports.collect() };
+        let clock_zero = offsets.min().unwrap_or(0).min(0).unsigned_abs();
+        let readings = vec![(None, 0); at_clocks.len()];
         for (port, at) in ports.iter_mut().zip(&at_ports) {
             port.has_faults = !at.rules.is_empty();
         }
-        let has_failures = rules.iter().any(|rule| matches!(rule.action, Action::Down { .. }));
-        let (counts, seen) = (vec![0; rules.len()], vec![BTreeMap::new(); rules.len()]);
         Ok(Self {
+            counts: vec![0; rules.len()],
+            seen: vec![BTreeMap::new(); rules.len()],
+            has_failures: rules.iter().any(|rule| rule.action.target() == Target::Links),
+            has_nic_rules: !at_nics.is_empty(),
+            has_clocks: !at_clocks.is_empty(),
             rules,
-            counts,
-            seen,
             at_ports,
+            at_nics,
+            at_clocks,
+            readings,
+            clock_zero,
             held: BTreeMap::new(),
             holds: 0,
             losses: BTreeMap::new(),
             down: BTreeMap::new(),
             avoided: BTreeSet::new(),
-            has_failures,
         })
     }
 
     /// What happens to a frame that has left by this port and now arrives at its peer. `describe` is called if a rule asks.
     pub(super) fn on_arrival(&mut self, now: Picos, port: u32, describe: impl FnOnce() -> FrameInfo) -> Outcome {
-        let AtPort { rules, reads_frames, not_before } = &mut self.at_ports[port as usize];
-        let frame = if *reads_frames { Some(describe()) } else { None };
-        for (number, random) in rules {
-            let rule = &self.rules[*number];
-            if !rule.is_active(now) {
-                continue;
+        let at = &mut self.at_ports[port as usize];
+        let Some((rule, random)) = at.decide(now, &self.rules, &mut self.seen, describe) else {
+            return Outcome::held(now, at.not_before);
+        };
+        self.counts[rule] += 1;
+        match self.rules[rule].action {
+            Action::Loss | Action::Corruption { .. } => Outcome::Lost(rule),
+            Action::Delay(lag) => {
+                at.not_before = (now + lag.draw(random)).max(at.not_before);
+                Outcome::held(now, at.not_before)
             }
-            let mut probability = rule.probability;
-            if let Some(FrameInfo { flow, kinds, is_last, bytes }) = frame {
-                if !rule.frames.meets(kinds) || rule.flow.is_some() && rule.flow != flow {
-                    continue;
-                }
-                if let Some(nth) = rule.nth {
-                    let seen = self.seen[*number].entry(flow).or_default();
-                    *seen += u64::from(nth != Nth::Last || is_last);
-                    let is_chosen = match nth {
-                        Nth::Number(nth) => *seen == nth,
-                        Nth::Last => is_last && *seen == 1,
-                    };
-                    if !is_chosen {
-                        continue;
-                    }
-                }
-                if let Action::Corruption { bit_error_rate: Some(rate) } = rule.action {
-                    probability = of_bits(rate, 8 * u32::from(bytes));
-                }
-            }
-            if probability != u32::MAX && random.draw() >> 32 >= u64::from(probability) {
-                continue;
-            }
-            self.counts[*number] += 1;
-            return match rule.action {
-                Action::Loss | Action::Corruption { .. } => Outcome::Lost(*number),
-                Action::Delay(lag) => {
-                    *not_before = (now + lag.draw(random)).max(*not_before);
-                    Outcome::held(now, *not_before)
-                }
-                Action::Reordering(lag) => Outcome::held(now, now + lag.draw(random)),
-                Action::Duplication => Outcome::Twice,
-                Action::Down { .. } => Outcome::Arrives,
-            };
+            Action::Reordering(lag) => Outcome::held(now, now + lag.draw(random)),
+            Action::Duplication => Outcome::Twice,
+            _ => Outcome::Arrives,
         }
-        Outcome::held(now, *not_before)
+    }
+
+    /// What happens to a CNP that the NIC at this port sends. `describe` is called if a rule asks.
+    pub(super) fn on_cnp(&mut self, now: Picos, port: u32, describe: impl FnOnce() -> FrameInfo) -> Outcome {
+        let at = &mut self.at_nics[port as usize];
+        let Some((rule, random)) = at.decide(now, &self.rules, &mut self.seen, describe) else {
+            return Outcome::Arrives;
+        };
+        self.counts[rule] += 1;
+        match self.rules[rule].action {
+            Action::CnpDelay(lag) => Outcome::held(now, now + lag.draw(random)),
+            _ => Outcome::Lost(rule),
+        }
+    }
+
+    /// The rule for the clock of the host at a port, with its offset, jitter, and whether the clock may run backward.
+    fn clock_rule(&self, now: Picos, port: u32) -> Option<(usize, i64, Picos, bool)> {
+        let rules = &self.at_clocks.get(port as usize)?.rules;
+        rules.iter().find_map(|&(place, _)| match self.rules[place].action {
+            Action::Clock { offset, jitter, backward } if self.rules[place].is_active(now) => {
+                Some((place, offset, jitter, backward))
+            }
+            _ => None,
+        })
+    }
+
+    /// So far the clock of the host at a port is ahead of the simulation's, jitter not counted.
+    pub(super) fn clock_ahead(&self, now: Picos, port: u32) -> Picos {
+        let offset = self.clock_rule(now, port).map_or(0, |(_, offset, ..)| offset);
+        self.clock_zero.saturating_add_signed(offset)
+    }
+
+    /// The clock of the host at a port.
+    #[cold]
+    pub(super) fn clock(&mut self, now: Picos, port: u32) -> Picos {
+        let mut reading = now + self.clock_ahead(now, port);
+        let rule = self.clock_rule(now, port);
+        let last = &mut self.readings[port as usize];
+        if let Some((rule, _, jitter, backward)) = rule {
+            self.counts[rule] += 1;
+            let random = self.at_clocks[port as usize].rules.iter_mut().find(|(number, _)| *number == rule);
+            reading += random.map_or(0, |(_, random)| random.draw() % (jitter + 1));
+            if !backward && last.0 == Some(rule) {
+                reading = reading.max(last.1);
+            }
+        }
+        *last = (rule.map(|(rule, ..)| rule), reading);
+        reading
+    }
+
+    /// The delay that the host at a port measures instead of this one.
+    pub(super) fn measured(&mut self, now: Picos, port: u32, delay: Picos) -> Picos {
+        let Some((rule, _, jitter, _)) = self.clock_rule(now, port) else { return delay };
+        let random = self.at_clocks[port as usize].rules.iter_mut().find(|(number, _)| *number == rule);
+        let [begin, end] = random.map_or([0; 2], |(_, random)| [0; 2].map(|_| random.draw() % (jitter + 1)));
+        (delay + end).saturating_sub(begin)
     }
 
     /// Keeps a frame that arrives at a port at a later time.
@@ -407,7 +552,7 @@ impl Faults {
 
     /// Packets that are held.
     pub(super) fn held_packets(&self) -> usize {
-        self.held.values().filter(|held| matches!(held, Held::Packet(_))).count()
+        self.held.values().filter(|held| matches!(held, Held::Packet(_) | Held::Cnp(_))).count()
     }
 
     /// The rules by which links fail, in their order, and the time after which routes follow.

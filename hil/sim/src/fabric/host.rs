@@ -1,10 +1,11 @@
 //! Hosts: flows that are sent and received, with windows, pacing and acknowledgements.
 
 use super::calendar::{Class as EventClass, Event};
+use super::faults::{Held, Outcome};
 use super::packets::{InFlight, Kind, Meta, PacketId};
 use super::ready::ReadySet;
 use super::transport::{Acked, Arrival, Marks, NEVER, Outgoing, Receiving, Recovery, Sending};
-use super::{Completion, FIRST_QPN, FlowSpec, Network, Notice, Origin, Place};
+use super::{Completion, FIRST_QPN, FlowSpec, Network, Notice, Origin, Place, frame_info};
 use crate::dependencies::Milestone;
 use crate::marking::Pauses;
 use crate::packet::{self, Control, Flow};
@@ -13,7 +14,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use cc_core::table::Handle;
 use cc_core::wire::opcode;
 use cc_core::wire::{self, Aeth, Bth, CnpMarking, FlowKey, Nak, NoCrc, Response, Roce, Syndrome, cm, pfc};
-use cc_core::{Bytes, CnpBodyKind, Ecn, Nanos, Psn, Rate};
+use cc_core::{Bytes, CnpBodyKind, Ecn, Instant, Nanos, Psn, Rate};
 use cc_np::NotSent;
 use hil_algorithms::{NicGroup, NicOutput, RxFields};
 use std::cmp::Reverse;
@@ -320,8 +321,9 @@ impl Network<'_> {
         now: Picos,
         host: u32,
         own: Option<u32>,
-        call: impl FnOnce(&mut dyn NicGroup, usize, &mut Output<'_>) -> T,
+        call: impl FnOnce(&mut dyn NicGroup, usize, Instant, &mut Output<'_>) -> T,
     ) -> Result<T> {
+        let clock = self.clock(now, host);
         let at = &mut self.hosts[host as usize];
         let (node, before) = (at.node, at.control.len());
         let mut output = Output {
@@ -340,8 +342,9 @@ impl Network<'_> {
             own,
         };
         let nics = &mut *self.groups[at.group];
-        let result = call(nics, at.nic, &mut output);
-        let wake = (nics.next_wake(at.nic).nanos() * 1_000).max(now);
+        let result = call(nics, at.nic, clock, &mut output);
+        let wake = nics.next_wake(at.nic).nanos() * 1_000;
+        let wake = wake.saturating_sub(self.faults.clock_ahead(now, at.port)).max(now);
         let rests = at.open == 0 && wake > at.active_at + REST;
         if wake < at.wake_at && !rests {
             at.wake_at = wake;
@@ -355,7 +358,52 @@ impl Network<'_> {
                 self.show(now, Origin::Sent, self.hosts[host as usize].control[place])?;
             }
         }
+        if self.faults.has_nic_rules {
+            self.pass_cnps(now, host, before);
+        }
         Ok(result)
+    }
+
+    /// The clock of a host, which its NIC is given.
+    fn clock(&mut self, now: Picos, host: u32) -> Instant {
+        if self.faults.has_clocks {
+            instant(self.faults.clock(now, self.hosts[host as usize].port))
+        } else {
+            instant(now)
+        }
+    }
+
+    /// Faults of a host's NIC may drop or delay the CNPs among the packets that it sends, from this place on.
+    #[cold]
+    fn pass_cnps(&mut self, now: Picos, host: u32, mut place: usize) {
+        while let Some(&packet) = self.hosts[host as usize].control.get(place) {
+            let port = self.hosts[host as usize].port;
+            let meta = *self.slab.meta(packet);
+            let outcome = if meta.kind == Kind::Cnp {
+                self.faults.on_cnp(now, port, || frame_info(&self.slab, packet, &self.flows, &self.specs, self.payload))
+            } else {
+                Outcome::Arrives
+            };
+            match outcome {
+                Outcome::Lost(fault) => {
+                    self.hosts[host as usize].control.remove(place);
+                    self.faults.lose(now, port, fault, meta.flow);
+                    self.drop_packet(packet);
+                }
+                Outcome::Held(until) => {
+                    self.hosts[host as usize].control.remove(place);
+                    self.hold(port, until, Held::Cnp(packet));
+                }
+                Outcome::Arrives | Outcome::Twice => place += 1,
+            }
+        }
+    }
+
+    /// The NIC at a port sends a CNP that a fault has delayed.
+    pub(super) fn send_delayed_cnp(&mut self, now: Picos, port: u32, packet: PacketId) -> Result<()> {
+        let Place::Host(host) = self.places[self.ports[port as usize].node as usize] else { return Ok(()) };
+        self.hosts[host as usize].control.push_back(packet);
+        self.transmit(now, host)
     }
 
     /// A host's transport sends a packet of a flow that is no data.
@@ -486,8 +534,12 @@ impl Network<'_> {
         let sender = &mut self.senders[flow as usize];
         (sender.number, sender.due, sender.sending.deadline) = (number, now, NEVER);
         let opened =
-            self.with_nic(now, host, Some(flow), |nics, nic, output| nics.open(nic, instant(now), class, output))?;
+            self.with_nic(now, host, Some(flow), |nics, nic, clock, output| nics.open(nic, clock, class, output))?;
         let handle = opened.ok_or_else(|| anyhow!("the NIC of host {source} has no room for flow {flow}"))?;
+        let receiver = match self.places[destination as usize] {
+            Place::Host(receiver) => Some((receiver, self.clock(now, receiver))),
+            Place::Switch(_) => None,
+        };
         let Host { slots, group, nic, .. } = &mut self.hosts[host as usize];
         let slot = usize::from(handle.index());
         if slots.len() <= slot {
@@ -504,9 +556,9 @@ impl Network<'_> {
                 "the NIC of host {source} has no room for the name by which switches address flow {flow}"
             );
         }
-        if let Place::Host(receiver) = self.places[destination as usize] {
+        if let Some((receiver, clock)) = receiver {
             let Host { group, nic, .. } = self.hosts[receiver as usize];
-            self.groups[group].learn_sender(nic, instant(now), &data, ends.sender_qpn);
+            self.groups[group].learn_sender(nic, clock, &data, ends.sender_qpn);
         }
         self.senders[flow as usize].handle = Some(handle);
         self.settle(now, flow);
@@ -571,9 +623,9 @@ impl Network<'_> {
             return Ok(());
         }
         at.wake_at = NEVER;
-        self.with_nic(now, host, None, |nics, nic, output| {
-            while nics.next_wake(nic) <= instant(now) {
-                nics.timer(nic, instant(now), output);
+        self.with_nic(now, host, None, |nics, nic, clock, output| {
+            while nics.next_wake(nic) <= clock {
+                nics.timer(nic, clock, output);
             }
         })?;
         self.transmit(now, host)
@@ -653,7 +705,7 @@ impl Network<'_> {
         let pfc = packet::pfc(class, over.map_or(u16::MAX, |_| quanta));
         self.hosts[host as usize].active_at = now;
         // A resume makes the NIC visit all flows at once, to end the holds of decisions that were made during the pause.
-        self.with_nic(now, host, None, |nics, nic, _| nics.pause(nic, instant(now), &pfc))?;
+        self.with_nic(now, host, None, |nics, nic, clock, _| nics.pause(nic, clock, &pfc))?;
         for slot in 0..self.hosts[host as usize].slots.len() {
             let flow = self.hosts[host as usize].slots[slot];
             if flow != u32::MAX && self.senders[flow as usize].class == class {
@@ -682,6 +734,7 @@ impl Network<'_> {
     /// Makes a flow's next data packet.
     fn next_packet(&mut self, now: Picos, flow: u32) -> Result<PacketId> {
         let layout = self.data.1;
+        let sent_at = self.clock(now, self.senders[flow as usize].host);
         let sender = &mut self.senders[flow as usize];
         let ends: Flow = self.flows[flow as usize];
         let is_full = |in_flight| self.counting.of(in_flight) >= u64::from(sender.window);
@@ -706,7 +759,7 @@ impl Network<'_> {
         let packet = self.slab.insert(meta, template);
         self.totals.injected += 1;
         self.totals.sent_again += u64::from(again);
-        layout.fill(self.slab.header_mut(packet), &ends, opcode, psn, acknowledged, instant(now).stamp());
+        layout.fill(self.slab.header_mut(packet), &ends, opcode, psn, acknowledged, sent_at.stamp());
         if self.dependents.is_awaited(Milestone::Sent) && !again && sender.sending.is_sent() {
             let host = &self.hosts[sender.host as usize];
             let left_at = now + self.ports[host.port as usize].serialisation(line_bytes);
@@ -721,9 +774,9 @@ impl Network<'_> {
         }
         let counted = self.counting.of((payload.into(), 1)) as u32;
         let own_pacing = self.effects.whole_nanoseconds;
-        let wait = self.with_nic(now, host, Some(flow), |nics, nic, output| {
-            nics.sent(nic, instant(now), handle, psn, Bytes::new(counted), output);
-            if own_pacing { None } else { nics.departure(nic, instant(now), handle, Bytes::new(line_bytes.into())) }
+        let wait = self.with_nic(now, host, Some(flow), |nics, nic, clock, output| {
+            nics.sent(nic, clock, handle, psn, Bytes::new(counted), output);
+            if own_pacing { None } else { nics.departure(nic, clock, handle, Bytes::new(line_bytes.into())) }
         })?;
         let sender = &mut self.senders[flow as usize];
         sender.due = if own_pacing {
@@ -789,8 +842,8 @@ impl Network<'_> {
 
     /// The NIC of a host handles a packet; for `own`, see [`Network::with_nic`].
     fn deliver(&mut self, now: Picos, host: u32, own: Option<u32>, roce: &Roce<'_>, fields: &RxFields) -> Result<()> {
-        self.with_nic(now, host, own, |nics, nic, output| {
-            nics.received(nic, instant(now), roce, fields, output);
+        self.with_nic(now, host, own, |nics, nic, clock, output| {
+            nics.received(nic, clock, roce, &RxFields { arrived: clock, ..*fields }, output);
         })
     }
 
@@ -891,7 +944,9 @@ impl Network<'_> {
         if let Some(roce) = used {
             let sender = &mut self.senders[flow as usize];
             let measured = !self.effects.delay_once_a_round_trip || sender.is_next_round_trip();
-            let rtt = sent.filter(|_| measured).map(|sent| Nanos::new(((now - sent) / 1_000) as u32));
+            let rtt = sent.filter(|_| measured).map(|sent| now - sent);
+            let rtt = rtt
+                .map(|rtt| Nanos::new((self.faults.measured(now, self.hosts[host as usize].port, rtt) / 1_000) as u32));
             let acked = Bytes::new(self.counting.of((bytes, packets)) as u32);
             self.deliver(now, host, Some(flow), roce, &RxFields { acked, rtt, ..RxFields::at(instant(now)) })?;
         } else if is_echoed {

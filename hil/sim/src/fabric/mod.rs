@@ -638,8 +638,9 @@ impl<'a> Network<'a> {
                     };
                     let flows: usize = sent[node];
                     // Four entries for each flow that is received: the table is set-associative, and few flows then share a set.
+                    let start = instant(self.faults.clock_ahead(0, ports.start));
                     let peers: usize = scenario.records.unwrap_or(4 * received[node]);
-                    let nic = self.groups[group].add(instant(0), flows.max(1), peers.next_power_of_two().max(4));
+                    let nic = self.groups[group].add(start, flows.max(1), peers.next_power_of_two().max(4));
                     self.places.push(Place::Host(self.hosts.len() as u32));
                     self.hosts.push(Host::new(node as u32, ports.start, group, nic));
                 }
@@ -823,6 +824,7 @@ impl<'a> Network<'a> {
             match held {
                 Held::Packet(packet) => self.accept(now, port, packet)?,
                 Held::Notice(notice) => self.accept_notice(now, port, notice)?,
+                Held::Cnp(packet) => self.send_delayed_cnp(now, port, packet)?,
             }
         }
         Ok(())

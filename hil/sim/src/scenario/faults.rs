@@ -1,10 +1,11 @@
 //! The faults of a scenario.
 
 use super::array;
-use super::table::{TIME, Table, Value, count, probability, text, time};
+use super::table::{TIME, Table, Value, count, probability, text, time, truth};
 use crate::Picos;
-use crate::fabric::{Action, Fault, FrameSet, Lag, Nth, Topology};
+use crate::fabric::{Action, Fault, FrameSet, Kind, Lag, Nth, Topology};
 use anyhow::Result;
+use hil_algorithms::quantity;
 use hil_algorithms::settings::typed;
 use toml::de::DeValue;
 
@@ -15,7 +16,8 @@ pub(super) fn faults(table: &Table<'_>, topology: &Topology, flows: usize) -> Re
     rules.iter().map(|value| fault(&Table::of(source, value)?, topology, flows)).collect()
 }
 
-const KINDS: [&str; 6] = ["loss", "corruption", "delay", "reordering", "duplication", "down"];
+const KINDS: [&str; 9] =
+    ["loss", "corruption", "delay", "reordering", "duplication", "down", "cnp_loss", "cnp_delay", "clock"];
 
 fn fault(table: &Table<'_>, topology: &Topology, flows: usize) -> Result<Fault> {
     let kind = table.choice("kind", &KINDS)?;
@@ -33,26 +35,26 @@ fn fault(table: &Table<'_>, topology: &Topology, flows: usize) -> Result<Fault> 
         },
         "delay" => Action::Delay(lag(table)?),
         "reordering" => Action::Reordering(lag(table)?),
-        _ => Action::Duplication,
-    };
-    let node = format!("a node from 0 to {}", topology.nodes.len() - 1);
-    let is_node = |value: &Value<'_>| count(value.get_ref(), 0, topology.nodes.len() as u32 - 1);
-    let nodes = |key| {
-        let read = |value: &Value<'_>| {
-            is_node(value).ok_or_else(|| table.source.error(&value.span(), &format!("expected {node}")))
-        };
-        let values = table.find(key).map(|value| array(table.source, value)).transpose()?.unwrap_or_default();
-        values.iter().map(read).collect::<Result<Vec<u32>>>()
+        "duplication" => Action::Duplication,
+        "cnp_loss" => Action::CnpLoss,
+        "cnp_delay" => Action::CnpDelay(lag(table)?),
+        _ => return clock(table, topology),
     };
     let (from, until, every) = times(table)?;
+    let of_nics = matches!(action, Action::CnpLoss | Action::CnpDelay(_));
+    let [links, leaving, entering] = if of_nics {
+        [Vec::new(), hosts(table, topology)?, Vec::new()]
+    } else {
+        [links(table, topology)?, nodes(table, topology, "leaving")?, nodes(table, topology, "entering")?]
+    };
     let fault = Fault {
-        links: links(table, topology)?,
-        leaving: nodes("leaving")?,
-        entering: nodes("entering")?,
+        links,
+        leaving,
+        entering,
         from,
         until,
         every,
-        frames: frames(table)?,
+        frames: if of_nics { FrameSet::ALL } else { frames(table)? },
         flow: table
             .get("flow", &format!("a flow from 0 to {}", flows - 1), |value| count(value, 0, flows as u32 - 1))?,
         nth: table.get("nth", "a number from 1 on, \"first\" or \"last\"", |value| match text(value) {
@@ -66,6 +68,47 @@ fn fault(table: &Table<'_>, topology: &Topology, flows: usize) -> Result<Fault> 
     };
     table.finish()?;
     Ok(fault)
+}
+
+/// The nodes of a list.
+fn nodes(table: &Table<'_>, topology: &Topology, key: &'static str) -> Result<Vec<u32>> {
+    let last = topology.nodes.len() as u32 - 1;
+    let read = |value: &Value<'_>| {
+        let node = count(value.get_ref(), 0, last);
+        node.ok_or_else(|| table.source.error(&value.span(), &format!("expected a node from 0 to {last}")))
+    };
+    let values = table.find(key).map(|value| array(table.source, value)).transpose()?.unwrap_or_default();
+    values.iter().map(read).collect()
+}
+
+/// The hosts whose NICs a rule is for.
+fn hosts(table: &Table<'_>, topology: &Topology) -> Result<Vec<u32>> {
+    let hosts = nodes(table, topology, "hosts")?;
+    match hosts.iter().find(|&&node| topology.nodes[node as usize] != Kind::Host) {
+        Some(node) => Err(table.error(&format!("`hosts`: node {node} is a switch, expected a host"))),
+        None => Ok(hosts),
+    }
+}
+
+/// A rule for the clocks of hosts.
+fn clock(table: &Table<'_>, topology: &Topology) -> Result<Fault> {
+    let signed = |value: &DeValue<'_>| {
+        let text = text(value)?;
+        let (sign, size) = text.strip_prefix('-').map_or((1, text), |size| (-1, size));
+        let nanos = quantity::nanoseconds(size).filter(|nanos| (0.0..=1e12).contains(nanos))?;
+        Some(sign * (nanos * 1e3).round() as i64)
+    };
+    let offset = table.get("offset", "a time such as \"5us\" or \"-5us\", at most 1000s", signed)?;
+    let jitter = table.get("jitter", TIME, time)?;
+    if offset.is_none() && jitter.is_none() {
+        return Err(table.missing("offset", "a time by which the clock is ahead, or `jitter`"));
+    }
+    let backward = table.get("backward", "true or false", truth)?.unwrap_or(false);
+    let action = Action::Clock { offset: offset.unwrap_or(0), jitter: jitter.unwrap_or(0), backward };
+    let (from, until, every) = times(table)?;
+    let leaving = hosts(table, topology)?;
+    table.finish()?;
+    Ok(Fault { leaving, from, until, every, ..Fault::of(action) })
 }
 
 /// A rule by which links fail: for good, unless it ends.
