@@ -831,6 +831,7 @@ impl<'a> Network<'a> {
     }
 
     /// A packet has arrived whole at a port.
+    #[inline]
     fn accept(&mut self, now: Picos, port: u32, packet: PacketId) -> Result<()> {
         let node = self.ports[port as usize].node;
         self.show_at_port(now, Origin::Arrived, port, |slab| whole_frame(slab, packet));
@@ -863,10 +864,21 @@ impl<'a> Network<'a> {
     }
 
     /// Passes a frame to the taps of a port, if it has any.
+    #[inline]
     fn show_at_port(&mut self, now: Picos, origin: Origin, port: u32, frame: impl Fn(&InFlight) -> Result<Vec<u8>>) {
-        if self.port_taps.is_empty() {
-            return;
+        if !self.port_taps.is_empty() {
+            self.show_at_tapped_port(now, origin, port, frame);
         }
+    }
+
+    #[cold]
+    fn show_at_tapped_port(
+        &mut self,
+        now: Picos,
+        origin: Origin,
+        port: u32,
+        frame: impl Fn(&InFlight) -> Result<Vec<u8>>,
+    ) {
         for (_, tap) in self.port_taps.iter_mut().filter(|&&mut (tapped, _)| tapped == port) {
             let shown = frame(&self.slab).and_then(|frame| tap(now, origin, &frame));
             self.tap_error = self.tap_error.take().or(shown.err());

@@ -159,6 +159,7 @@ impl Port {
     }
 
     /// Begins to send a packet. Returns when it arrives, if no packet is on its way before it.
+    #[inline]
     pub(super) fn begin(&mut self, now: Picos, id: PacketId, slab: &mut InFlight) -> Option<Picos> {
         let meta = slab.meta_mut(id);
         if self.last.0 != meta.line_bytes {

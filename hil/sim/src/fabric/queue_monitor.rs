@@ -89,16 +89,20 @@ impl Watch {
     }
 
     /// The queues of a port, by its number among all, have so many bytes from now on.
+    #[inline]
     pub(super) fn change(&mut self, now: Picos, port: u32, bytes: u32) {
         if now >= self.next_at {
             self.pass(now);
         }
         let port = &mut self.ports[port as usize];
-        port.count(self.samples);
+        if port.samples < self.samples {
+            port.count(self.samples);
+        }
         port.bytes = bytes;
     }
 
     /// Time has reached the next sample.
+    #[inline(never)]
     fn pass(&mut self, now: Picos) {
         self.samples = self.monitor.samples(now);
         self.next_at = self.monitor.time(self.samples);
@@ -124,6 +128,7 @@ impl Watch {
 
 impl Port {
     /// Counts the samples up to so many, at the present length.
+    #[inline(never)]
     fn count(&mut self, samples: u64) {
         if samples > self.samples {
             let bin = self.bytes as usize / 1_000;

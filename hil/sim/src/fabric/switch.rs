@@ -25,8 +25,8 @@ pub(super) struct Switch {
     first_port: u32,
     /// Its stages: one chain for all ports that have the same ones.
     chains: Vec<Chain>,
-    /// The chain of each port.
-    chain_of: Vec<u16>,
+    /// What each port has of them.
+    stages: Vec<PortStages>,
     /// It has two ports, and each PFC frame of one is an event of the other: see [`Kind::Relay`](super::Kind::Relay).
     is_relay: bool,
     /// The packet buffer; without one there is no limit.
@@ -57,11 +57,16 @@ pub struct SwitchFeedback {
 }
 
 /// The stages of some ports of a switch.
-struct Chain {
-    congestion: cc_cp::Switch<StageList, Heap>,
-    /// The kinds of events that its stages take.
+type Chain = cc_cp::Switch<StageList, Heap>;
+
+/// The stages of a port.
+#[derive(Clone, Copy)]
+struct PortStages {
+    /// The number of their chain.
+    chain: u16,
+    /// The kinds of events that they take.
     takes: Kinds,
-    /// Whether a stage reads the headers of packets.
+    /// Whether one of them reads the headers of packets.
     reads_headers: bool,
 }
 
@@ -143,17 +148,14 @@ impl SendPfc for Output<'_> {
     }
 }
 
-impl Chain {
-    /// Stages without queues, with the settings of the first port that has them.
-    fn new(stages: &Stages, ports: usize) -> Result<Self> {
-        let mut congestion = cc_cp::Switch::<StageList, Heap>::new(instant(0));
-        congestion.make_room(ports * Queue::CLASSES);
-        for (name, settings) in stages {
-            congestion.stages_mut().add(name, settings)?;
-        }
-        let (takes, reads_headers) = (congestion.stages().takes(), congestion.stages().reads_headers());
-        Ok(Self { congestion, takes, reads_headers })
+/// Stages without queues, with the settings of the first port that has them.
+fn new_chain(stages: &Stages, ports: usize) -> Result<Chain> {
+    let mut chain = Chain::new(instant(0));
+    chain.make_room(ports * Queue::CLASSES);
+    for (name, settings) in stages {
+        chain.stages_mut().add(name, settings)?;
     }
+    Ok(chain)
 }
 
 impl Switch {
@@ -167,32 +169,33 @@ impl Switch {
         stages: Vec<Stages>,
         seed: u64,
     ) -> Result<Self> {
-        let (mut chains, mut chain_of) = (Vec::<Chain>::new(), Vec::new());
+        let (mut chains, mut port_stages) = (Vec::<Chain>::new(), Vec::new());
         let mut names: Vec<Vec<&str>> = Vec::new();
         for (number, (port, stages)) in ports.iter().zip(stages).enumerate() {
             let own: Vec<&str> = stages.iter().map(|&(name, _)| name).collect();
             let found = names.iter().position(|other| *other == own);
             let place = found.unwrap_or(names.len());
             if found.is_none() {
-                chains.push(Chain::new(&stages, ports.len())?);
+                chains.push(new_chain(&stages, ports.len())?);
                 names.push(own);
             }
-            let Chain { congestion, .. } = &mut chains[place];
+            let chain = &mut chains[place];
             for (name, settings) in stages {
-                congestion.stages_mut().set(name, &settings)?;
+                chain.stages_mut().set(name, &settings)?;
             }
             let line_rate = Rate::from_bits_per_second(port.bits_per_second());
             let link = Link { line_rate, mtu: Bytes::new(line_bytes.into()), base_rtt };
             for class in (0..8).filter(|class| classes >> class & 1 != 0) {
-                congestion.configure(instant(0), Queue { port: number as u16, class }, &link, &(), seed)?;
+                chain.configure(instant(0), Queue { port: number as u16, class }, &link, &(), seed)?;
             }
-            chain_of.push(place as u16);
+            let (takes, reads_headers) = (chain.stages().takes(), chain.stages().reads_headers());
+            port_stages.push(PortStages { chain: place as u16, takes, reads_headers });
         }
         Ok(Self {
             node,
             first_port,
             chains,
-            chain_of,
+            stages: port_stages,
             is_relay,
             buffer,
             feedback: SwitchFeedback { node, ..SwitchFeedback::default() },
@@ -203,8 +206,8 @@ impl Switch {
     }
 
     /// The stages of a port, counted over all nodes.
-    fn chain(&self, port: u32) -> &Chain {
-        &self.chains[usize::from(self.chain_of[(port - self.first_port) as usize])]
+    fn stages(&self, port: u32) -> PortStages {
+        self.stages[(port - self.first_port) as usize]
     }
 
     /// The port, counted over all nodes, whose stages the PFC frames of a port are about, and the other way round.
@@ -214,7 +217,7 @@ impl Switch {
 
     /// When its stages are to be called next.
     fn next_wake(&self) -> u64 {
-        self.chains.iter().map(|chain| chain.congestion.next_wake().nanos()).min().unwrap_or(u64::MAX)
+        self.chains.iter().map(|chain| chain.next_wake().nanos()).min().unwrap_or(u64::MAX)
     }
 }
 
@@ -230,13 +233,13 @@ impl Network<'_> {
     /// [`Network::send_emitted`].
     fn stage(&mut self, now: Picos, switch: u32, port: u32, class: u8, flow: u32, event: &Event<'_>) -> Verdict {
         let at = &mut self.switches[switch as usize];
-        let Switch { first_port, chains, chain_of, sent, .. } = at;
+        let Switch { first_port, chains, stages, sent, .. } = at;
         let ports = &self.ports[*first_port as usize..];
         let number = (port - *first_port) as u16;
         let queue = Queue { port: number, class };
-        let Chain { congestion, .. } = &mut chains[usize::from(chain_of[usize::from(number)])];
+        let chain = &mut chains[usize::from(stages[usize::from(number)].chain)];
         let mut output = Output { slab: &mut self.slab, ports, sent, injected: &mut self.totals.injected, flow };
-        congestion.on(instant(now), queue, event, &mut output)
+        chain.on(instant(now), queue, event, &mut output)
     }
 
     /// A packet has arrived at a switch: it waits at the port of its route, or leaves at once.
@@ -274,7 +277,7 @@ impl Network<'_> {
                 return Ok(());
             }
         }
-        if kind == Kind::Data && at.chain(ingress).takes.contains(EventKind::Arrival) {
+        if kind == Kind::Data && at.stages(ingress).takes.contains(EventKind::Arrival) {
             let admits = self.admit(now, switch, ingress, packet)?;
             if !admits {
                 self.totals.lossless_dropped += 1;
@@ -331,7 +334,7 @@ impl Network<'_> {
     pub(super) fn release(&mut self, now: Picos, switch: u32, packet: PacketId) {
         let Meta { flow, kind, line_bytes, class, ingress, .. } = *self.slab.meta(packet);
         let bytes = u32::from(line_bytes);
-        if kind == Kind::Data && self.switches[switch as usize].chain(ingress).takes.contains(EventKind::Release) {
+        if kind == Kind::Data && self.switches[switch as usize].stages(ingress).takes.contains(EventKind::Release) {
             let queued = Bytes::new(self.ports[ingress as usize].arrived[usize::from(class)]);
             self.stage(now, switch, ingress, class, flow, &Event::Release { bytes: Bytes::new(bytes), queued });
         }
@@ -372,7 +375,7 @@ impl Network<'_> {
         let Meta { flow, line_bytes, class, .. } = *self.slab.meta(packet);
         let queued = Bytes::new(self.ports[ingress as usize].arrived[usize::from(class)]);
         let bytes = Bytes::new(line_bytes.into());
-        let verdict = if self.switches[switch as usize].chain(ingress).reads_headers {
+        let verdict = if self.switches[switch as usize].stages(ingress).reads_headers {
             self.with_headers(packet, |network, roce| {
                 let packet = Packet { bytes, roce: Some(roce) };
                 Ok(network.stage(now, switch, ingress, class, flow, &Event::Arrival { packet, queued }))
@@ -452,7 +455,7 @@ impl Network<'_> {
     fn depart(&mut self, now: Picos, switch: u32, egress: u32, packet: PacketId) -> Result<()> {
         let Meta { flow, line_bytes, class, .. } = *self.slab.meta(packet);
         let bytes = Bytes::new(line_bytes.into());
-        let Chain { takes, reads_headers, .. } = *self.switches[switch as usize].chain(egress);
+        let PortStages { takes, reads_headers, .. } = self.switches[switch as usize].stages(egress);
         if takes.contains(EventKind::Departure) {
             let behind = self.ports[egress as usize].data[usize::from(class)].bytes;
             let all_behind = self.ports[egress as usize].data_bytes();
@@ -660,9 +663,9 @@ impl Network<'_> {
         let ports = &self.ports[*first_port as usize..];
         let injected = &mut self.totals.injected;
         let mut output = Output { slab: &mut self.slab, ports, sent, injected, flow: NO_FLOW };
-        for Chain { congestion, .. } in chains {
-            while congestion.next_wake() <= instant(now) {
-                congestion.wake(instant(now), &mut output);
+        for chain in chains {
+            while chain.next_wake() <= instant(now) {
+                chain.wake(instant(now), &mut output);
             }
         }
         self.send_emitted(now, switch)
