@@ -3,8 +3,8 @@
 use crate::Picos;
 use crate::dependencies::Wait;
 use crate::fabric::{
-    self, Buffer, Effects, Fault, FlowSpec, Kind, Link, QueueMonitor, QueueSettings, Scenario, SwitchPort, Topology,
-    Transport, Watchdog,
+    self, Buffer, Effects, Fault, FlowSpec, Kind, Link, PathChoice, QueueMonitor, QueueSettings, Scenario, SwitchPort,
+    Topology, Transport, Watchdog,
 };
 use crate::marking::Stages;
 use anyhow::{Context, Result};
@@ -43,6 +43,8 @@ pub struct Input {
     pub settings: ResolvedSettings,
     pub(crate) stages: StagesOfPort,
     pub(crate) queues: QueuesOfPort,
+    /// How switches choose among equal paths.
+    pub path_choice: PathChoice,
     /// The packet buffer of each switch.
     pub buffer: Option<Buffer>,
     /// Those of some switches in place of `buffer`, by their node numbers.
@@ -100,6 +102,7 @@ impl Input {
         Scenario {
             waits: &self.waits,
             stages: Box::new(|port| (self.stages)(port)),
+            paths: self.path_choice,
             queues: Box::new(|port| (self.queues)(port)),
             buffer: self.buffer.clone(),
             buffers: self.buffers.clone(),

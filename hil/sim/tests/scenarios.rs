@@ -165,6 +165,16 @@ fn stages_of_two_datacentres_send_to_each_other() {
     }
 }
 
+/// Four flows fill four trunks: none takes longer than alone, but for the packets that it sends again.
+#[test]
+fn spraying_fills_all_trunks() {
+    let (input, totals) = check("spraying.toml", 4);
+    for done in &totals.completions {
+        let slowdown = (done.time / 1_000) as f64 / input.ideal(done.flow as usize) as f64;
+        assert!(slowdown < 1.05, "{slowdown}");
+    }
+}
+
 /// While all three classes have packets, class 7 has 10 Gb/s, and the others three and one quarter of the rest: class 3 is complete
 /// when its 4 MB have passed at 67.5 Gb/s, before class 4.
 #[test]
@@ -316,6 +326,7 @@ fn what_is_wrong_is_shown_with_its_line_and_a_mark() {
             "5:11",
         ),
         ("[topology]", "[[routes]]\nat = 4\nto = 1\nvia = \"a\"\n[topology]", "the numbers of linked nodes", "5:7"),
+        ("[topology]", "paths = \"ecmp\"\n[topology]", "one of hash, symmetric-hash, spray-random", "2:9"),
         ("[topology]", "[[queues]]\nweight = 1\n[topology]", "no `class`: expected a class from 0 to 7", "2:1"),
         ("[topology]", "[[queues]]\nclass = [3, 8]\n[topology]", "`class`: expected a class from 0 to 7", "3:9"),
         ("[topology]", "[[queues]]\nclass = 3\nweight = 256\n[topology]", "a whole number from 1 to 255", "4:10"),

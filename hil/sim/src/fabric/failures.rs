@@ -4,6 +4,7 @@ use super::calendar::{Class, Event};
 use super::faults::Held;
 use super::packets::{Kind, PacketId};
 use super::port::CLASSES;
+use super::spray::Spray;
 use super::switch::Notice;
 use super::{Network, Place};
 use crate::Picos;
@@ -109,6 +110,7 @@ impl Network<'_> {
             if leads { self.ports[port.peer as usize].node } else { port.node }
         });
         self.routes.compute(peers.collect())?;
+        self.spray.iter_mut().for_each(Spray::forget);
         for flow in 0..self.senders.len() as u32 {
             if self.senders[flow as usize].has_begun() {
                 let paths = self.paths(flow).unwrap_or_default();
@@ -140,7 +142,10 @@ impl Network<'_> {
         // On the path of its flow, unless that was another one when it left.
         let on_path = self.senders[meta.flow as usize].egress_at(meta.kind, meta.hops.into());
         let on_path = on_path.filter(|&port| meta.kind != Kind::Cnp && self.ports[port as usize].node == node);
-        let next = on_path.or_else(|| self.routes.next(node, to, tuple));
+        let next = on_path.or_else(|| match &mut self.spray {
+            Some(spray) if to == spec.destination => spray.next(&self.routes, node, to),
+            _ => self.routes.next(node, to, tuple),
+        });
         let Some(egress) = next.filter(|_| meta.hops < HOP_LIMIT) else {
             self.drop_packet(packet);
             return None;

@@ -222,12 +222,8 @@ impl Sender {
         is_over
     }
 
-    /// The port by which a packet leaves the node that it reaches after `hops` others.
-    pub(super) fn egress(&self, kind: Kind, hops: usize) -> u32 {
-        self.path(kind)[hops]
-    }
-
-    /// The same where paths change while packets are on their way: `None` behind the end of the path.
+    /// The port by which a packet leaves the node that it reaches after `hops` others; `None` behind the end of the path, where
+    /// packets are sprayed or paths change while packets are on their way.
     pub(super) fn egress_at(&self, kind: Kind, hops: usize) -> Option<u32> {
         self.path(kind).get(hops).copied()
     }
@@ -565,10 +561,14 @@ impl Network<'_> {
         self.transmit(now, host)
     }
 
-    /// The ports by which packets of a flow leave each node, and those of its acknowledgements; `None` if there is no path.
+    /// The ports by which packets of a flow leave each node, and those of its acknowledgements; `None` if there is no path. Of a flow
+    /// that is sprayed, the first is the path to the first switch.
     pub(super) fn paths(&self, flow: u32) -> Option<[Vec<u32>; 2]> {
         let FlowSpec { source, destination, tuple, .. } = self.specs[flow as usize];
-        let forward = self.routes.path(source, destination, tuple)?;
+        let mut forward = self.routes.path(source, destination, tuple)?;
+        if self.spray.is_some() {
+            forward.truncate(1);
+        }
         Some([forward, self.routes.path(destination, source, tuple.reversed())?])
     }
 

@@ -19,6 +19,7 @@ mod routes;
 mod scheduler;
 mod series;
 mod slab;
+mod spray;
 mod stall;
 mod switch;
 mod topology;
@@ -32,7 +33,7 @@ pub use faults::{Action, Fault, FrameSet, Lag, Nth};
 pub use host::DATA_CLASS;
 pub use port::serialisation;
 pub use queue_monitor::{QueueLengths, QueueMonitor};
-pub use routes::FlowTuple;
+pub use routes::{FlowTuple, PathChoice};
 pub use scheduler::{QueueSettings, Service};
 pub use series::{Quantity, Sample, Subject};
 pub use stall::{Loss, Obstacle, Stall, StalledFlow};
@@ -64,6 +65,7 @@ use queue_monitor::Watch;
 use routes::Routes;
 use scheduler::Scheduler;
 use series::Sampler;
+use spray::Spray;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use switch::{Notice, Switch};
@@ -100,6 +102,8 @@ pub struct Scenario<'a> {
     pub settings: [&'a SettingsTable; 2],
     /// The stages of each port of a switch. Ports with other stages, and not only other settings, share no state.
     pub stages: Box<dyn Fn(SwitchPort) -> Result<Stages> + 'a>,
+    /// How switches choose among equal paths.
+    pub paths: PathChoice,
     /// How the eight queues of each port of a switch are served, class by class.
     pub queues: Box<dyn Fn(SwitchPort) -> [QueueSettings; 8] + 'a>,
     /// The packet buffer of each switch; without one there is no limit and no PFC but that of stages.
@@ -159,6 +163,7 @@ impl<'a> Scenario<'a> {
             algorithm,
             settings,
             stages: Box::new(|_| Ok(Vec::new())),
+            paths: PathChoice::default(),
             queues: Box::new(|_| Default::default()),
             buffer: None,
             buffers: BTreeMap::new(),
@@ -303,6 +308,8 @@ pub struct Network<'a> {
     hosts: Vec<Host>,
     switches: Vec<Switch>,
     routes: Routes,
+    /// What chooses the paths of data packets that are sprayed.
+    spray: Option<Spray>,
     groups: Vec<Box<dyn NicGroup>>,
     /// The flows; those that have waited have their true start.
     specs: Vec<FlowSpec>,
@@ -438,7 +445,7 @@ impl<'a> Network<'a> {
         let longest = scenario.base_rtts.values().fold(scenario.base_rtt, |longest, rtt| longest.max(*rtt));
         let round_trips = 16 * Picos::from(longest.get()) * 1_000;
         let stall_after = scenario.stall.unwrap_or((16 * scenario.transport.timeout + round_trips).max(LEAST_STALL));
-        let routes = Routes::new(topology, (&ports, first_ports.clone()), effects.descending_paths)?;
+        let routes = Routes::new(topology, (&ports, first_ports.clone()), effects.descending_paths, scenario.paths)?;
         let ack = packet::parse(&examples.acks[0], examples.acks[0].len())?;
         let mut network = Self {
             calendar: Calendar::new(events, scenario.shuffle),
@@ -448,6 +455,11 @@ impl<'a> Network<'a> {
             hosts: Vec::new(),
             switches: Vec::new(),
             routes,
+            spray: match scenario.paths {
+                PathChoice::Hash | PathChoice::SymmetricHash => None,
+                PathChoice::SprayRandom => Some(Spray::new(true, scenario.seed)),
+                PathChoice::SprayRoundRobin => Some(Spray::new(false, scenario.seed)),
+            },
             groups: Vec::new(),
             specs: scenario.flows.to_vec(),
             dependents: Dependents::new(scenario.flows.len(), scenario.waits)?,
@@ -964,7 +976,7 @@ fn connect(scenario: &Scenario<'_>) -> Vec<Flow> {
 /// One is not from a switch over one of its links to a host, or they lead packets in a circle.
 pub(crate) fn check_routes(topology: &Topology) -> Result<()> {
     let (ports, first_ports) = lay_ports(topology, &Effects::default())?;
-    Routes::new(topology, (&ports, first_ports), false).map(|_| ())
+    Routes::new(topology, (&ports, first_ports), false, PathChoice::Hash).map(|_| ())
 }
 
 /// The links, by their numbers, on the path of each flow and on that of its acknowledgements.
@@ -976,7 +988,7 @@ pub(crate) fn links_of_flows(
     flows: &[FlowSpec],
 ) -> Result<impl Iterator<Item = Result<[Vec<u32>; 2]>>> {
     let (ports, first_ports) = lay_ports(topology, &Effects::default())?;
-    let routes = Routes::new(topology, (&ports, first_ports), false)?;
+    let routes = Routes::new(topology, (&ports, first_ports), false, PathChoice::Hash)?;
     let links = move |from, to, tuple| -> Result<Vec<u32>> {
         let path = routes.path(from, to, tuple).with_context(|| format!("no path from node {from} to node {to}"))?;
         Ok(path.into_iter().map(|port| ports[port as usize].link).collect())

@@ -190,9 +190,10 @@ impl Port {
         self.free_at = now;
     }
 
-    /// Flows wait no longer by order of a stage.
+    /// Nothing waits any longer by order of a stage or because it is shaped.
     pub(super) fn end_holds(&mut self) {
         self.holds.clear();
+        self.scheduler.iter_mut().for_each(|scheduler| scheduler.end_shaping());
     }
 
     /// Takes the packet that has arrived at the other end by this time, and when the next one arrives, if one is on its way. If the

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// What the choice among equal paths depends on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct FlowTuple {
     /// Network address of the sender.
     pub source: u32,
@@ -25,6 +25,22 @@ impl FlowTuple {
     pub const fn reversed(self) -> Self {
         Self { source: self.destination, destination: self.source, ports: self.ports.rotate_left(16) }
     }
+}
+
+/// How switches choose among equal paths.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum PathChoice {
+    /// By a hash of the flow's tuple, with another seed at each switch (ECMP).
+    #[default]
+    Hash,
+    /// By a hash that is the same for both directions of a flow, whose seed is the number of hops that are left, over ports in the
+    /// order of the neighbours' numbers. Both directions take the same links where the switches of a tier are linked alike, such as
+    /// in leaf-spines and fat-trees.
+    SymmetricHash,
+    /// Data packets at random, packet by packet; others by the hash.
+    SprayRandom,
+    /// Data packets in turn, for each switch and destination; others by the hash.
+    SprayRoundRobin,
 }
 
 /// Not to be reached.
@@ -49,6 +65,8 @@ pub(crate) struct Routes {
     explicit: BTreeMap<(u32, u32), Vec<u32>>,
     /// Equal ports are tried from the one that leads to the node with the highest number, not from the first.
     descending: bool,
+    /// [`PathChoice::SymmetricHash`].
+    is_symmetric: bool,
 }
 
 impl Routes {
@@ -61,6 +79,7 @@ impl Routes {
         topology: &Topology,
         (ports, first_ports): (&[Port], Vec<u32>),
         descending: bool,
+        choice: PathChoice,
     ) -> Result<Self> {
         let (peers, peer_ports) = ports.iter().map(|port| (ports[port.peer as usize].node, port.peer)).unzip();
         let mut switches = 0;
@@ -84,6 +103,7 @@ impl Routes {
             peer_ports,
             explicit: BTreeMap::new(),
             descending,
+            is_symmetric: choice == PathChoice::SymmetricHash,
         };
         routes.compute(peers)?;
         for route in &topology.routes {
@@ -230,7 +250,12 @@ impl Routes {
             [] => None,
             [only] => Some(only),
             _ => {
-                let choice = hash(&[tuple.source, tuple.destination, tuple.ports], from) as usize % ports.len();
+                let (tuple, seed) = if self.is_symmetric {
+                    (tuple.min(tuple.reversed()), self.distance(from, to).unwrap_or(0).into())
+                } else {
+                    (tuple, from)
+                };
+                let choice = hash(&[tuple.source, tuple.destination, tuple.ports], seed) as usize % ports.len();
                 Some(ports[choice])
             }
         }
@@ -238,7 +263,7 @@ impl Routes {
 
     /// The ports, counted over all nodes, by which a node may send packets on to the host `to`: those of its explicit routes, or
     /// else those that begin a shortest path. There are none if there is no path.
-    fn onward(&self, from: u32, to: u32) -> Vec<u32> {
+    pub(super) fn onward(&self, from: u32, to: u32) -> Vec<u32> {
         if let Some(ports) = self.explicit.get(&(from, to)) {
             let leads = |port: &u32| self.peers[*port as usize] != from;
             return ports.iter().copied().filter(leads).collect();
@@ -260,6 +285,8 @@ impl Routes {
             self.ports_of(from).filter(|&port| distance(self.peers[port as usize]) == Some(best)).collect();
         if self.descending {
             equal.sort_by_key(|&port| (std::cmp::Reverse(self.peers[port as usize]), port));
+        } else if self.is_symmetric {
+            equal.sort_by_key(|&port| (self.peers[port as usize], port));
         }
         equal
     }
@@ -305,9 +332,13 @@ mod tests {
 
     const LINK: LinkSpec = LinkSpec { bits_per_second: 100_000_000_000, delay: 1 };
 
-    fn routes(topology: &Topology) -> Result<Routes> {
+    fn routes(topology: &Topology, choice: PathChoice) -> Result<Routes> {
         let (ports, first_ports) = lay_ports(topology, &Effects::default())?;
-        Routes::new(topology, (&ports, first_ports), false)
+        Routes::new(topology, (&ports, first_ports), false, choice)
+    }
+
+    fn by_hash(topology: &Topology) -> Result<Routes> {
+        routes(topology, PathChoice::Hash)
     }
 
     /// The nodes of a path after the first, for the flow with these UDP ports.
@@ -319,9 +350,9 @@ mod tests {
     /// Clockwise, two switches on are two trunks; the shortest path is one.
     #[test]
     fn a_ring_is_passed_clockwise() {
-        let clockwise = routes(&Topology::ring(3, 1, LINK, LINK, true)).unwrap();
+        let clockwise = by_hash(&Topology::ring(3, 1, LINK, LINK, true)).unwrap();
         assert_eq!((nodes(&clockwise, 0, 2, 0), nodes(&clockwise, 2, 0, 0)), (vec![3, 4, 5, 2], vec![5, 3, 0]));
-        let shortest = routes(&Topology::ring(3, 1, LINK, LINK, false)).unwrap();
+        let shortest = by_hash(&Topology::ring(3, 1, LINK, LINK, false)).unwrap();
         assert_eq!((nodes(&shortest, 0, 2, 0), nodes(&shortest, 2, 0, 0)), (vec![3, 5, 2], vec![5, 3, 0]));
     }
 
@@ -332,7 +363,7 @@ mod tests {
         let of = |hops: &[u32]| {
             let mut topology = Topology::leaf_spine(2, 1, 4, LINK, LINK);
             topology.routes = hops.iter().map(|&via| Route { at: 2, to: 1, via }).collect();
-            let routes = routes(&topology).unwrap();
+            let routes = by_hash(&topology).unwrap();
             let spines = |source, destination| -> BTreeSet<u32> {
                 (0..100).map(|ports| nodes(&routes, source, destination, ports)[1]).collect()
             };
@@ -342,6 +373,40 @@ mod tests {
         assert_eq!(of(&[]), [all.clone(), all.clone()]);
         assert_eq!(of(&[6]), [BTreeSet::from([6]), all.clone()]);
         assert_eq!(of(&[7, 5, 7]), [BTreeSet::from([5, 7]), all]);
+    }
+
+    /// By the symmetric hash, acknowledgements return over the nodes of their data, and flows still take all spines and all core
+    /// switches; by the other hash most return elsewhere.
+    #[test]
+    fn both_directions_of_a_flow_take_the_same_path_by_the_symmetric_hash() {
+        let trees = [Topology::leaf_spine(4, 4, 8, LINK, LINK), Topology::fat_tree(8, LINK, LINK)];
+        for topology in trees {
+            let same = |choice| {
+                let routes = routes(&topology, choice).unwrap();
+                let (mut same, mut passed) = (0, BTreeSet::new());
+                let hosts = topology.hosts().count() as u32;
+                for ports in 0..2_000 {
+                    let (source, destination) = (ports % hosts, ports * 7 % hosts);
+                    let tuple = FlowTuple { source, destination, ports: 10_000 + ports };
+                    if source / 4 == destination / 4 {
+                        continue;
+                    }
+                    let nodes = |from, to, tuple| -> Vec<u32> {
+                        let path = routes.path(from, to, tuple).unwrap();
+                        path.into_iter().map(|port| routes.peers[port as usize]).collect()
+                    };
+                    let (there, back) =
+                        (nodes(source, destination, tuple), nodes(destination, source, tuple.reversed()));
+                    same += u32::from(there.iter().rev().skip(1).eq(back.iter().take(back.len() - 1)));
+                    passed.extend(there);
+                }
+                (same, passed.iter().filter(|&&node| node >= hosts).count())
+            };
+            let ((all, passed), (some, _)) = (same(PathChoice::SymmetricHash), same(PathChoice::Hash));
+            assert!(all > 1_500 && some < all / 2, "{some} of {all}");
+            let switches = topology.nodes.len() - topology.hosts().count();
+            assert_eq!(passed, switches);
+        }
     }
 
     #[test]
@@ -359,7 +424,7 @@ mod tests {
         ] {
             let (at, to, via) = route;
             topology.routes = vec![Route { at, to, via }];
-            let error = routes(&topology).map(|_| ()).unwrap_err().to_string();
+            let error = by_hash(&topology).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains(shown), "{error}");
         }
     }

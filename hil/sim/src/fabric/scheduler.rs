@@ -100,6 +100,11 @@ impl Scheduler {
         (eligible, later)
     }
 
+    /// Each class may send at once.
+    pub(super) fn end_shaping(&mut self) {
+        self.shaped_until = [0; CLASSES];
+    }
+
     /// Chooses one of some classes, a bit each, of which there is at least one. `served` is the class that was served last.
     pub(super) fn choose(&mut self, classes: u8, served: u8) -> u8 {
         if classes & self.strict != 0 {

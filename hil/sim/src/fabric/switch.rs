@@ -10,7 +10,7 @@ use super::{FlowSpec, Network, Origin, PfcRecord, Picos, Place};
 use crate::instant;
 use crate::marking::Stages;
 use crate::packet;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use cc_core::table::Heap;
 use cc_core::wire::shim::IntShim;
 use cc_core::wire::{self, CnpMarking, NoCrc, RateFrame, Roce, pfc};
@@ -256,7 +256,10 @@ impl Network<'_> {
             },
             Kind::Cnp => self.egress_of_cnp(switch, flow),
             Kind::Data | Kind::Ack | Kind::Request | Kind::Reply => {
-                self.senders[flow as usize].egress(kind, hops.into())
+                match self.senders[flow as usize].egress_at(kind, hops.into()) {
+                    Some(egress) => egress,
+                    None => self.spray(switch, flow)?,
+                }
             }
         };
         if self.drops_in_storms && counted && self.ports[egress as usize].ignored >> class & 1 != 0 {
@@ -538,6 +541,14 @@ impl Network<'_> {
         };
         self.ports[egress as usize].push(&mut self.slab, packet, None);
         self.start_sending(now, switch, egress)
+    }
+
+    /// The port by which a switch sends a data packet of a flow that is sprayed.
+    #[cold]
+    fn spray(&mut self, switch: u32, flow: u32) -> Result<u32> {
+        let (node, to) = (self.switches[switch as usize].node, self.specs[flow as usize].destination);
+        let next = self.spray.as_mut().and_then(|spray| spray.next(&self.routes, node, to));
+        next.with_context(|| format!("flow {flow}: no path from node {node} to node {to}"))
     }
 
     /// The port by which a switch sends the CNPs of a flow. They may begin at any switch that the flow passes, so that each switch

@@ -2,8 +2,8 @@
 
 use super::{flow, topology, units};
 use crate::fabric::{
-    Action, Buffer, Effects, Fault, Headroom, Kind, Limits, LineHeaders, Link, QueueMonitor, Threshold, Topology,
-    Transport, classes,
+    Action, Buffer, Effects, Fault, Headroom, Kind, Limits, LineHeaders, Link, PathChoice, QueueMonitor, Threshold,
+    Topology, Transport, classes,
 };
 use crate::input::{Input, Tags, paths};
 use crate::source::{EMPTY_HASH, Source, Word, Words};
@@ -309,6 +309,7 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         overhead: 48,
         buffers: BTreeMap::new(),
         base_rtts: BTreeMap::new(),
+        path_choice: PathChoice::Hash,
         queues: Box::new(|_| Default::default()),
         stages: Box::new(move |port| keys.stages(port.bits_per_second)),
     })

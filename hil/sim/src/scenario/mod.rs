@@ -6,7 +6,7 @@ mod table;
 mod topology;
 mod workload;
 
-use crate::fabric::{Buffer, Effects, Kind, Recovery, Transport, classes};
+use crate::fabric::{Buffer, Effects, Kind, PathChoice, Recovery, Transport, classes};
 use crate::input::{Input, paths, speeds};
 use crate::ns3;
 use crate::source::{EMPTY_HASH, Source};
@@ -125,6 +125,15 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
             check.map_err(|error| of_algorithm.error(&format!("at {} Gb/s: {error}", speed as f64 / 1e9)))?;
         }
     }
+    let path_choice = match table.find("paths") {
+        None => PathChoice::default(),
+        Some(_) => match table.choice("paths", &["hash", "symmetric-hash", "spray-random", "spray-round-robin"])? {
+            "hash" => PathChoice::Hash,
+            "symmetric-hash" => PathChoice::SymmetricHash,
+            "spray-random" => PathChoice::SprayRandom,
+            _ => PathChoice::SprayRoundRobin,
+        },
+    };
     let faults = faults(&table, &topology, flows.len())?;
     let of_ports = stages(&table, &topology, |speed| link(speed, base_rtt))?;
     let queues = queues(&table, &topology)?;
@@ -157,6 +166,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         algorithm,
         settings,
         stages: Box::new(move |port| Ok(of_ports.get(&port_key(&port)).cloned().unwrap_or_default())),
+        path_choice,
         queues: Box::new(move |port| queues_of(&queues, &port)),
         int_layout: if is_compact { IntLayout::Compact } else { IntLayout::Wide },
         payload,
