@@ -62,6 +62,8 @@ fn series_are_csv_whose_amounts_sum_to_the_summary() {
     printed(&folder, &[&run[..], &["b.csv", "--shuffle", "7"]].concat());
     let text = read(&folder, "a.csv");
     assert!(text == read(&folder, "b.csv"));
+    let piped = hil(&folder, &[&run[..2], &run[2..4], &["--series", "-"]].concat());
+    assert!(piped.stdout == text.as_bytes() && String::from_utf8_lossy(&piped.stderr).contains("packet-hops"));
     let mut lines = text.lines();
     assert_eq!(lines.next(), Some("time_ns,quantity,node,port,class,flow,value"));
     let lines: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
@@ -134,9 +136,10 @@ fn options_that_are_wrong_are_refused_and_leave_no_file() {
         (&["--pcap", "5=x.pcapng"], "expected a node, a port and a file, such as 9:1=port.pcapng"),
         (&["--pcap", "5:1=flow.txt"], "is ./flow.txt, which is read"),
         (&["--series", "flow.txt"], "is ./flow.txt, which is read"),
-        (&["--series", "-"], "--series: expected the name of a file, not standard output"),
-        (&["--series", "x.csv", "--interval", "0us"], "expected whole nanoseconds, at least one, such as 10us"),
-        (&["--series", "x.csv", "--interval", "1ps"], "expected whole nanoseconds"),
+        (&["--series", "-", "--pcap", "0:1=-"], "two outputs are to be written there"),
+        (&["--series", "x.csv", "--interval", "0us"], "expected whole nanoseconds, at least one and below 1000000 s"),
+        (&["--series", "x.csv", "--interval", "1.5ns"], "expected whole nanoseconds"),
+        (&["--series", "x.csv", "--interval", "20"], "with a unit, such as 10us"),
         (&["--series", "x.csv", "--pcap", "6:1=x.pcapng"], "--pcap: no port 1 at node 6, which has 0"),
     ] {
         let output = hil(&folder, &[&["sim", "./config.txt"], arguments].concat());

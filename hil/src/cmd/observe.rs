@@ -1,10 +1,10 @@
 //! What `hil sim` writes while a simulation runs.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use hil_algorithms::quantity;
 use hil_capture::{NewFile, Writer};
 use hil_sim::Picos;
 use hil_sim::fabric::{Network, Quantity, Sample};
-use hil_sim::ns3;
 use hil_sim::plot::{self, States};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -41,6 +41,11 @@ struct Capture {
 }
 
 impl Options {
+    /// Whether one of the files is standard output.
+    pub(crate) fn is_standard_output_taken(&self) -> bool {
+        self.files(None).iter().any(|path| path.as_os_str() == "-")
+    }
+
     /// The files that are to be written; plots go to the folder `output`.
     pub(crate) fn files(&self, output: Option<&Path>) -> Vec<PathBuf> {
         let plots = output.filter(|_| self.svg).into_iter().flat_map(|folder| PLOTS.map(|name| folder.join(name)));
@@ -60,8 +65,10 @@ fn capture(text: &str) -> Result<Capture, String> {
 }
 
 fn interval(text: &str) -> Result<Picos, String> {
-    let interval = ns3::time(text).filter(|&picos| picos >= 1_000 && picos % 1_000 == 0);
-    interval.ok_or_else(|| "expected whole nanoseconds, at least one, such as 10us".to_owned())
+    let is_whole = |nanoseconds: &f64| (1.0..1e15).contains(nanoseconds) && nanoseconds.fract() == 0.0;
+    let interval = quantity::nanoseconds(text).filter(is_whole);
+    let expected = "expected whole nanoseconds, at least one and below 1000000 s, with a unit, such as 10us";
+    interval.map(|nanoseconds| nanoseconds as Picos * 1_000).ok_or_else(|| expected.to_owned())
 }
 
 /// The files that are written while a simulation runs. They appear when [`Observers::finish`] succeeds.
@@ -106,17 +113,14 @@ impl Plots {
 impl Observers {
     /// Creates the files, none of which may replace an input. Plots go to the folder `output`.
     pub(crate) fn create(options: &Options, output: Option<&Path>, inputs: &[&Path]) -> Result<Self> {
-        let create = |option: &str, path: &Path| {
-            ensure!(path.as_os_str() != "-", "{option}: expected the name of a file, not standard output");
-            Ok(NewFile::create(path, inputs)?)
-        };
-        let mut series = options.series.as_ref().map(|path| create("--series", path)).transpose()?;
+        let create = |path: &Path| NewFile::create(path, inputs);
+        let mut series = options.series.as_deref().map(create).transpose()?;
         if let Some(file) = &mut series {
             writeln!(file, "{}", Sample::CSV_HEADER)?;
         }
         let captures = options.pcap.iter().map(|capture| {
             let name = format!("node {} port {}", capture.node, capture.port);
-            Ok((capture.clone(), Writer::new(create("--pcap", &capture.path)?, &[&name])?))
+            Ok((capture.clone(), Writer::new(create(&capture.path)?, &[&name])?))
         });
         let captures = captures.collect::<Result<_>>()?;
         let plots = output.filter(|_| options.svg).map(|folder| Plots::create(folder, inputs)).transpose()?;

@@ -80,12 +80,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     observers.finish(&summary::slowdowns(&input, &totals))?;
     let summary = Summary { checked_frames, ..Summary::of(&input, &totals, &cost)? };
-    let mut output = stdout().lock();
+    // Where a series or a capture goes to standard output, the summary goes to standard error.
+    let is_taken = args.observers.is_standard_output_taken();
+    let mut output: Box<dyn Write> = if is_taken { Box::new(stderr().lock()) } else { Box::new(stdout().lock()) };
     match args.format {
         Format::Text => writeln!(output, "{summary}"),
         Format::Json => writeln!(output, "{}", serde_json::to_string_pretty(&summary)?),
     }
-    .context("cannot write to standard output")?;
+    .context("cannot write the summary")?;
     Ok(match summary.stall {
         Some(stall) => {
             eprintln!("error: {stall}");

@@ -9,4 +9,3 @@ pub(crate) mod units;
 
 pub use config::read;
 pub use fct::{write_fct, write_pfc, write_qlen};
-pub use units::time;

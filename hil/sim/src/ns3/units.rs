@@ -29,7 +29,7 @@ pub(super) fn rate(text: &str) -> Option<u64> {
 }
 
 /// Picoseconds: a number with a unit, or of seconds; below a million seconds, so that sums of a few times fit 64 bits.
-pub fn time(text: &str) -> Option<Picos> {
+pub(super) fn time(text: &str) -> Option<Picos> {
     let (number, unit) = split(text)?;
     let factor = match unit {
         "" | "s" => 1e12,
