@@ -132,14 +132,15 @@ fn one_second(name: &str) -> (Totals, impl Fn(u32) -> SwitchFeedback) {
     (totals, move |node| *feedback.iter().find(|at| at.node == node).unwrap())
 }
 
-/// A message leaves every 200 us after the first packet, which comes to the far DCI switch after 1 ms, and arrives 1 ms later. The
-/// senders' DCI switch sends at most one direct CNP to each of two flows every 50 us.
+/// A message leaves every 200 us after the first packet, which comes to the far DCI switch after 1 ms, and arrives 1 ms later; also
+/// from the near one, from the first acknowledgement on, which comes after 2 ms. The senders' DCI switch sends at most one direct CNP
+/// to each of two flows every 50 us.
 #[test]
 fn lscc_runs_for_a_second() {
     let (totals, at) = one_second("lscc.toml");
     let (near, far) = (at(12), at(17));
-    assert_eq!((far.messages_sent, far.messages_received, far.cnps), (4_994, 0, 0));
-    assert_eq!((near.messages_sent, near.messages_received), (0, 4_989));
+    assert_eq!((far.messages_sent, far.messages_received, far.cnps), (4_994, 4_984, 0));
+    assert_eq!((near.messages_sent, near.messages_received), (4_989, 4_989));
     assert!((1_000..=2 * 20_000).contains(&near.cnps), "{}", near.cnps);
     assert!(totals.nic_cnps > 100 && totals.marks > 0, "{}", totals.nic_cnps);
 }
@@ -168,4 +169,37 @@ fn swing_runs_for_a_second() {
     }
     assert!(at(8).messages_sent > at(5).messages_sent + 100, "the far relay passes pauses on");
     assert!(totals.pfc.iter().any(|pause| pause.pauses && pause.node == 4), "the senders' DCI switch is paused");
+}
+
+/// The telemetry of the senders' datacentre comes back at most once each 2 us and flow; that of the receiver's begins at its DCI switch,
+/// so that each data packet gets a record at five switches in all.
+#[test]
+fn mlcc_runs_for_a_second() {
+    let (totals, at) = one_second("mlcc.toml");
+    let (near, far) = (at(12), at(17));
+    assert_eq!((near.telemetry, far.cnps, totals.pfc_frames), (0, 0, 0));
+    assert!((10_000..=1_000_000).contains(&near.cnps), "{}", near.cnps);
+    let all: u64 = totals.feedback.iter().map(|at| at.telemetry).sum();
+    assert!(far.telemetry > 200_000 && all.abs_diff(5 * far.telemetry) < 20_000, "{all} and {}", far.telemetry);
+}
+
+/// The DCI switch of the receiver holds each flow to the rate that the acknowledgements which pass it grant. So what two hosts at
+/// 25 Gb/s send in 2 ms, before they hear of each other, waits in the queues of their flows there, at most 12.5 MB, and the leaf
+/// that has the receiver never pauses. Without acknowledgements each queue keeps its first rate, that of the receiver's link.
+#[test]
+fn queues_of_flows_take_their_rates_from_acknowledgements() {
+    let text = example("mlcc.toml");
+    let (_, granted) = run(&text);
+    assert_eq!((granted.completions.len(), granted.dropped, granted.pfc_frames), (2, 0, 0));
+    assert!((1_500_000..12_500_000).contains(&granted.longest_queue), "{}", granted.longest_queue);
+    // The same both ways at once: what is the far DCI switch of two flows is the near one of the others.
+    let reversed = text.replace("[[0, 4], [1, 4]]", "[[0, 4], [1, 4], [4, 0], [5, 0]]");
+    let (_, both_ways) = run(&reversed);
+    assert_eq!((both_ways.completions.len(), both_ways.dropped, both_ways.pfc_frames), (4, 0, 0));
+    let mixed = text.replace(
+        "name = \"mlcc_per_flow_queues\"",
+        "name = \"mmu\"\nat = \"dci\"\nto = \"spine\"\n[[stages]]\nname = \"mlcc_per_flow_queues\"",
+    );
+    let error = read(&mixed).unwrap().scenario().run().unwrap_err().to_string();
+    assert!(error.starts_with("stage mmu counts packets that arrive"), "{error}");
 }

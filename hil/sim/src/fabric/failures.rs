@@ -9,6 +9,7 @@ use super::switch::Notice;
 use super::{Network, Place};
 use crate::Picos;
 use anyhow::Result;
+use cc_core::Nanos;
 
 /// A packet that has passed so many nodes goes no further: the hop limit in the headers of all packets.
 const HOP_LIMIT: u8 = 64;
@@ -68,8 +69,10 @@ impl Network<'_> {
                     self.ports[port as usize].end_holds();
                     while let Ok(packet) = self.ports[port as usize].next(now, &mut self.slab) {
                         if let Some(watch) = &mut self.watch {
-                            watch.change(now, port, self.ports[port as usize].data_bytes());
+                            watch.change(now, port, self.ports[port as usize].waiting_bytes());
                         }
+                        let flow = self.slab.meta(packet).flow;
+                        self.ports[port as usize].hold(flow, now, Nanos::ZERO, &mut self.slab);
                         if self.slab.meta(packet).counted {
                             self.release(now, switch, packet);
                         }

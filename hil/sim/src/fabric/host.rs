@@ -222,6 +222,11 @@ impl Sender {
         is_over
     }
 
+    /// The ports by which its data leaves each node; none where packets are sprayed.
+    pub(super) fn way(&self) -> &[u32] {
+        &self.paths[0]
+    }
+
     /// The port by which a packet leaves the node that it reaches after `hops` others; `None` behind the end of the path, where
     /// packets are sprayed or paths change while packets are on their way.
     pub(super) fn egress_at(&self, kind: Kind, hops: usize) -> Option<u32> {

@@ -10,6 +10,7 @@ mod deadlock;
 mod effects;
 mod failures;
 mod faults;
+mod flow_queues;
 mod host;
 pub(crate) mod packets;
 mod port;
@@ -686,7 +687,11 @@ impl<'a> Network<'a> {
                     let stages = stages.collect::<Result<_>>()?;
                     let place = (node as u32, ports.start, *kind == Kind::Relay);
                     let packets = (line_bytes, scenario.base_rtt);
-                    self.switches.push(Switch::new(place, (own, buffer), packets, classes, stages, seed)?);
+                    let switch = Switch::new(place, (own, buffer), packets, classes, stages, seed)?;
+                    for port in ports.filter(|&port| switch.holds(port)) {
+                        self.ports[port as usize].flow_queues = Some(Box::default());
+                    }
+                    self.switches.push(switch);
                 }
             }
         }

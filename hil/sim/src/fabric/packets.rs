@@ -2,8 +2,6 @@
 
 pub(crate) use super::slab::{InFlight, Kind, Meta, PacketId};
 
-use crate::Picos;
-
 /// No packet.
 pub(crate) const NONE: PacketId = PacketId::MAX;
 
@@ -53,63 +51,22 @@ impl Fifo {
         self.first = slab.meta(id).next;
         Some(id)
     }
-
-    /// Takes the first packet whose flow may send, which is when `until` of the flow is not after `now`.
-    ///
-    /// # Errors
-    /// None may. The error has the earliest time at which one may, if there is a packet.
-    pub(crate) fn take_first(
-        &mut self,
-        slab: &mut InFlight,
-        until: impl Fn(u32) -> Picos,
-        now: Picos,
-    ) -> Result<PacketId, Option<Picos>> {
-        let (mut before, mut id, mut earliest) = (NONE, self.first, None);
-        while id != NONE {
-            let time = until(slab.meta(id).flow);
-            let next = slab.meta(id).next;
-            if time <= now {
-                if before == NONE {
-                    self.first = next;
-                } else {
-                    slab.meta_mut(before).next = next;
-                }
-                if next == NONE {
-                    self.last = before;
-                }
-                return Ok(id);
-            }
-            earliest = Some(earliest.map_or(time, |earliest: Picos| earliest.min(time)));
-            (before, id) = (id, next);
-        }
-        Err(earliest)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Of packets of flows 1, 1, 2 and 3, where 1 is held until 50 ps and 2 until 40 ps.
     #[test]
-    fn a_held_flow_waits_and_others_overtake_it() {
+    fn packets_leave_in_the_order_in_which_they_came() {
         let mut slab = InFlight::new(10);
         let mut queue = Fifo::default();
-        for flow in [1, 1, 2, 3] {
+        for flow in [1, 3, 2] {
             let id = slab.insert(Meta { flow, ..Meta::default() }, &[]);
             queue.push(&mut slab, id);
         }
-        let until = |flow| [0, 50, 40, 0][flow as usize];
-        let mut take = |now| queue.take_first(&mut slab, until, now).map(|id| slab.meta(id).flow);
-        assert_eq!(take(10), Ok(3));
-        assert_eq!(take(10), Err(Some(40)));
-        assert_eq!(take(40), Ok(2));
-        assert_eq!(take(50), Ok(1));
-        assert_eq!(take(50), Ok(1));
-        assert_eq!(take(50), Err(None));
-        let id = slab.insert(Meta { flow: 3, ..Meta::default() }, &[]);
-        queue.push(&mut slab, id);
-        assert_eq!(queue.pop(&slab), Some(id));
-        assert!(queue.is_empty());
+        assert_eq!(queue.iter(&slab).count(), 3);
+        let flows: Vec<u32> = std::iter::from_fn(|| queue.pop(&slab)).map(|id| slab.meta(id).flow).collect();
+        assert!(flows == [1, 3, 2] && queue.is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! A port: its queues, and the link that leaves it.
 
-use super::packets::{Fifo, InFlight, Meta, PacketId};
+use super::flow_queues::FlowQueues;
+use super::packets::{Fifo, InFlight, Kind, Meta, PacketId};
 use super::scheduler::{Scheduler, next_in_turn};
 use super::switch::Notice;
 use super::topology::Link;
@@ -54,8 +55,8 @@ pub(super) struct Port {
     pub(super) control: PortQueue,
     /// Data that waits, by class.
     pub(super) data: [PortQueue; CLASSES],
-    /// Bytes of data that wait.
-    data_bytes: u32,
+    /// Bytes in these queues.
+    pub(super) data_bytes: u32,
     /// The classes whose queues have packets, a bit each.
     occupied: u8,
     /// The class that was served last.
@@ -74,8 +75,8 @@ pub(super) struct Port {
     paused: Picos,
     /// The classes whose pauses the watchdog ignores, a bit each.
     pub(super) ignored: u8,
-    /// Flows whose next packet waits until a time, by order of a stage.
-    holds: BTreeMap<u32, Picos>,
+    /// The queues of flows, if the stages here hold flows.
+    pub(super) flow_queues: Option<Box<FlowQueues>>,
     /// What the neighbour has sent past the queues, and when it arrives.
     pub(super) notices: VecDeque<(Picos, Notice)>,
     /// Frames that have begun to leave, and their bytes.
@@ -129,7 +130,7 @@ impl Port {
             paused_from: [0; CLASSES],
             paused: 0,
             ignored: 0,
-            holds: BTreeMap::new(),
+            flow_queues: None,
             notices: VecDeque::new(),
             sent: 0,
             sent_bytes: 0,
@@ -192,8 +193,10 @@ impl Port {
 
     /// Nothing waits any longer by order of a stage or because it is shaped.
     pub(super) fn end_holds(&mut self) {
-        self.holds.clear();
         self.scheduler.iter_mut().for_each(|scheduler| scheduler.end_shaping());
+        if let Some(queues) = &mut self.flow_queues {
+            queues.end_holds();
+        }
     }
 
     /// Takes the packet that has arrived at the other end by this time, and when the next one arrives, if one is on its way. If the
@@ -206,8 +209,17 @@ impl Port {
         Some((id, self.lane.first().map(|next| slab.meta(next).arrives)))
     }
 
-    /// Puts a packet in the queue of a class, or of control packets. Returns the bytes that wait there with it.
+    /// Puts a packet in the queue of a class or, if the stages here hold flows, of its flow; or of control packets. Returns the bytes
+    /// that wait there with it, those of all flows together.
     pub(super) fn push(&mut self, slab: &mut InFlight, id: PacketId, class: Option<u8>) -> u32 {
+        let Some(queues) = &mut self.flow_queues else { return self.enqueue(slab, id, class) };
+        if slab.meta(id).kind == Kind::Data && queues.keeps(slab, id) {
+            return self.waiting_bytes();
+        }
+        self.enqueue(slab, id, class)
+    }
+
+    fn enqueue(&mut self, slab: &mut InFlight, id: PacketId, class: Option<u8>) -> u32 {
         let bytes = u32::from(slab.meta(id).line_bytes);
         let queue = match class {
             Some(class) => {
@@ -224,12 +236,32 @@ impl Port {
 
     /// Whether a packet waits.
     pub(super) fn has_packets(&self) -> bool {
-        self.occupied != 0 || !self.control.packets.is_empty()
+        self.occupied != 0 || !self.control.packets.is_empty() || self.flow_bytes() > 0
     }
 
-    /// Bytes of data that wait.
-    pub(super) fn data_bytes(&self) -> u32 {
-        self.data_bytes
+    /// Bytes of data that wait, those in queues of flows included.
+    pub(super) fn waiting_bytes(&self) -> u32 {
+        self.data_bytes + self.flow_bytes()
+    }
+
+    /// Bytes in queues of flows.
+    fn flow_bytes(&self) -> u32 {
+        self.flow_queues.as_ref().map_or(0, |queues| queues.bytes().iter().sum())
+    }
+
+    /// Bytes of a class that wait, those in queues of flows included.
+    pub(super) fn class_bytes(&self, class: u8) -> u32 {
+        let class = usize::from(class);
+        self.data[class].bytes + self.flow_queues.as_ref().map_or(0, |queues| queues.bytes()[class])
+    }
+
+    /// Moves the packets of flows that are held no longer to the queues of their classes.
+    #[cold]
+    fn release_flows(&mut self, now: Picos, slab: &mut InFlight) {
+        while let Some(id) = self.flow_queues.as_mut().and_then(|queues| queues.take(now, slab)) {
+            let class = slab.meta(id).class;
+            self.enqueue(slab, id, Some(class));
+        }
     }
 
     /// Takes the next packet that may leave: a control packet, or else data of the next class, in turn or as
@@ -242,8 +274,10 @@ impl Port {
             self.control.bytes -= u32::from(slab.meta(id).line_bytes);
             return Ok(id);
         }
-        let mut later = None;
-        let mut left = self.occupied;
+        if self.flow_queues.is_some() {
+            self.release_flows(now, slab);
+        }
+        let (mut left, mut later) = (self.occupied, None);
         if let Some(scheduler) = &self.scheduler {
             (left, later) = scheduler.eligible(left, &self.paused_until, now);
         }
@@ -253,29 +287,20 @@ impl Port {
                 Some(scheduler) => scheduler.choose(left, self.served),
             };
             left &= !(1 << class);
-            if now < self.paused_until[usize::from(class)] {
-                continue;
-            }
-            let found = if self.holds.is_empty() {
-                self.data[usize::from(class)].packets.pop(slab).ok_or(None)
-            } else {
-                let (queue, holds) = (&mut self.data[usize::from(class)].packets, &self.holds);
-                queue.take_first(slab, |flow| holds.get(&flow).copied().unwrap_or(0), now)
-            };
-            match found {
-                Ok(id) => {
-                    let line_bytes = slab.meta(id).line_bytes;
-                    self.taken(class, line_bytes);
-                    if let Some(scheduler) = &mut self.scheduler {
-                        scheduler.sent(class, line_bytes, self.occupied >> class & 1 == 0, now);
-                    }
-                    self.served = class;
-                    return Ok(id);
+            if now >= self.paused_until[usize::from(class)]
+                && let Some(id) = self.data[usize::from(class)].packets.pop(slab)
+            {
+                let line_bytes = slab.meta(id).line_bytes;
+                self.taken(class, line_bytes);
+                if let Some(scheduler) = &mut self.scheduler {
+                    scheduler.sent(class, line_bytes, self.occupied >> class & 1 == 0, now);
                 }
-                Err(time) => later = later.into_iter().chain(time).min(),
+                self.served = class;
+                return Ok(id);
             }
         }
-        Err(later)
+        let released = self.flow_queues.as_mut().and_then(|queues| queues.next_wake(now));
+        Err(later.into_iter().chain(released).min())
     }
 
     /// A packet has been taken from the queue of a class.
@@ -289,9 +314,11 @@ impl Port {
     }
 
     /// Takes the first packet of a class, whether it may leave or not.
-    pub(super) fn take(&mut self, class: u8, slab: &InFlight) -> Option<PacketId> {
+    pub(super) fn take(&mut self, class: u8, slab: &mut InFlight) -> Option<PacketId> {
         let id = self.data[usize::from(class)].packets.pop(slab)?;
-        self.taken(class, slab.meta(id).line_bytes);
+        let Meta { line_bytes, flow, .. } = *slab.meta(id);
+        self.taken(class, line_bytes);
+        self.hold(flow, 0, Nanos::ZERO, slab);
         Some(id)
     }
 
@@ -306,12 +333,13 @@ impl Port {
         bytes
     }
 
-    /// The next packet of a flow waits for this time.
-    pub(super) fn hold(&mut self, flow: u32, now: Picos, time: Nanos) {
-        if time > Nanos::ZERO {
-            self.holds.insert(flow, now + Picos::from(time.get()) * 1_000);
-        } else if !self.holds.is_empty() {
-            self.holds.remove(&flow);
+    /// A packet of a flow has left, and the next one waits for this time, if the stages here hold flows.
+    pub(super) fn hold(&mut self, flow: u32, now: Picos, time: Nanos, slab: &mut InFlight) {
+        let Some(queues) = &mut self.flow_queues else { return };
+        let until = (time > Nanos::ZERO).then(|| now + Picos::from(time.get()) * 1_000);
+        if let Some(id) = queues.left(slab, flow, until) {
+            let class = slab.meta(id).class;
+            self.enqueue(slab, id, Some(class));
         }
     }
 
@@ -337,6 +365,10 @@ impl Port {
     /// The packets that wait here or are on the link, and whether they wait.
     pub(super) fn packets(&self, slab: &InFlight) -> impl Iterator<Item = (PacketId, bool)> {
         let queues = self.data.iter().chain([&self.control]).map(|queue| (queue.packets, true));
-        queues.chain([(self.lane, false)]).flat_map(|(fifo, waits)| fifo.iter(slab).map(move |id| (id, waits)))
+        let of_flows = self.flow_queues.iter().flat_map(|queues| queues.fifos()).map(|fifo| (fifo, true));
+        queues
+            .chain(of_flows)
+            .chain([(self.lane, false)])
+            .flat_map(|(fifo, waits)| fifo.iter(slab).map(move |id| (id, waits)))
     }
 }

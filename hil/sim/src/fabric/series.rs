@@ -143,8 +143,9 @@ impl<'a> Sampler<'a> {
         for (port, ((node, number), is_switch, last)) in ports.iter().zip(&mut self.ports) {
             let (queues, others) = last.split_at_mut(CLASSES);
             if *is_switch {
-                for ((class, queue), last) in (0..).zip(&port.data).zip(queues) {
-                    take(last, Quantity::Queue, Subject::Queue(*node, *number, class), queue.bytes.into())?;
+                for (class, last) in (0..).zip(queues) {
+                    let bytes = port.class_bytes(class);
+                    take(last, Quantity::Queue, Subject::Queue(*node, *number, class), bytes.into())?;
                 }
             }
             let values = [port.control.bytes.into(), port.sent_bytes, port.marks, port.paused(at) / 1_000];

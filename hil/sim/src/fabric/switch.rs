@@ -10,13 +10,18 @@ use super::{FlowSpec, Network, Origin, PfcRecord, Picos, Place};
 use crate::instant;
 use crate::marking::Stages;
 use crate::packet;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use cc_core::table::Heap;
 use cc_core::wire::shim::IntShim;
 use cc_core::wire::{self, CnpMarking, NoCrc, RateFrame, Roce, pfc};
 use cc_core::{Bytes, CnpBody, Ecn, Hop, Link, Mark, Nanos, Rate};
 use cc_cp::list::StageList;
-use cc_cp::{Emit, Event, Kind as EventKind, Kinds, Packet, PeerMessage, Queue, SendPfc, Stage, Verdict};
+use cc_cp::mlcc::per_flow_queues::PerFlowQueues;
+use cc_cp::mmu::Mmu;
+use cc_cp::swing::Relays;
+use cc_cp::{
+    Emit, Event, Kind as EventKind, Kinds, OnQueues, Packet, PeerMessage, Queue, QueueStage, SendPfc, Stage, Verdict,
+};
 use programs::switch_ring::{self, Room};
 
 /// A switch.
@@ -27,6 +32,8 @@ pub(super) struct Switch {
     chains: Vec<Chain>,
     /// What each port has of them.
     stages: Vec<PortStages>,
+    /// A port has stages that hold flows or take replies.
+    follows_flows: bool,
     /// It has two ports, and each PFC frame of one is an event of the other: see [`Kind::Relay`](super::Kind::Relay).
     is_relay: bool,
     /// The packet buffer; without one there is no limit.
@@ -68,6 +75,10 @@ struct PortStages {
     takes: Kinds,
     /// Whether one of them reads the headers of packets.
     reads_headers: bool,
+    /// Whether acknowledgements and CNPs are arrivals for them.
+    takes_replies: bool,
+    /// Whether one of them holds flows: then the packets that arrive are those that join the port's queues.
+    holds: bool,
 }
 
 /// A frame that a stage sends.
@@ -149,13 +160,29 @@ impl SendPfc for Output<'_> {
 }
 
 /// Stages without queues, with the settings of the first port that has them.
+///
+/// # Errors
+/// No such stage, or stages that do not go together.
 fn new_chain(stages: &Stages, ports: usize) -> Result<Chain> {
     let mut chain = Chain::new(instant(0));
     chain.make_room(ports * Queue::CLASSES);
     for (name, settings) in stages {
         chain.stages_mut().add(name, settings)?;
     }
+    let takes_replies = takes_replies(&chain);
+    for counting in [<Mmu as OnQueues>::Stage::<Heap>::NAME, <Relays as QueueStage>::NAME] {
+        ensure!(
+            !takes_replies || stages.iter().all(|&(name, _)| name != counting),
+            "stage {counting} counts packets that arrive, and another at the same ports takes acknowledgements and CNPs as \
+             arrivals: expected them at other ports, or [buffer] in place of mmu"
+        );
+    }
     Ok(chain)
+}
+
+/// Whether the acknowledgements and CNPs of the flows that leave by a port are arrivals there: for stages that read headers.
+fn takes_replies(chain: &Chain) -> bool {
+    chain.stages().reads_headers() && chain.stages().takes().contains(EventKind::Arrival)
 }
 
 impl Switch {
@@ -173,6 +200,7 @@ impl Switch {
         let mut names: Vec<Vec<&str>> = Vec::new();
         for (number, (port, stages)) in ports.iter().zip(stages).enumerate() {
             let own: Vec<&str> = stages.iter().map(|&(name, _)| name).collect();
+            let holds = own.contains(&<PerFlowQueues as QueueStage>::NAME);
             let found = names.iter().position(|other| *other == own);
             let place = found.unwrap_or(names.len());
             if found.is_none() {
@@ -189,12 +217,14 @@ impl Switch {
                 chain.configure(instant(0), Queue { port: number as u16, class }, &link, &(), seed)?;
             }
             let (takes, reads_headers) = (chain.stages().takes(), chain.stages().reads_headers());
-            port_stages.push(PortStages { chain: place as u16, takes, reads_headers });
+            let takes_replies = takes_replies(chain);
+            port_stages.push(PortStages { chain: place as u16, takes, reads_headers, takes_replies, holds });
         }
         Ok(Self {
             node,
             first_port,
             chains,
+            follows_flows: port_stages.iter().any(|stages| stages.takes_replies),
             stages: port_stages,
             is_relay,
             buffer,
@@ -203,6 +233,11 @@ impl Switch {
             wake_at: Picos::MAX,
             active_at: 0,
         })
+    }
+
+    /// Whether the stages of a port hold flows, which then needs queues for them.
+    pub(super) fn holds(&self, port: u32) -> bool {
+        self.stages(port).holds
     }
 
     /// The stages of a port, counted over all nodes.
@@ -272,7 +307,7 @@ impl Network<'_> {
         let from = Ingress { port: (ingress - at.first_port) as usize, class, arrived };
         let mut part = None;
         if counted && let Some(buffer) = &at.buffer {
-            let queued = self.ports[egress as usize].data[usize::from(class)].bytes;
+            let queued = self.ports[egress as usize].class_bytes(class);
             part = buffer.room(from, ((egress - at.first_port) as usize, queued), bytes);
             if part.is_none() {
                 self.totals.lossless_dropped += u64::from(buffer.is_lossless(class));
@@ -280,8 +315,10 @@ impl Network<'_> {
                 return Ok(());
             }
         }
-        if kind == Kind::Data && at.stages(ingress).takes.contains(EventKind::Arrival) {
-            let admits = self.admit(now, switch, ingress, packet)?;
+        let follows_flows = at.follows_flows;
+        let stages = at.stages(ingress);
+        if kind == Kind::Data && stages.takes.contains(EventKind::Arrival) && !stages.holds {
+            let admits = self.admit(now, switch, ingress, class, packet)?;
             if !admits {
                 self.totals.lossless_dropped += 1;
                 self.drop_packet(packet);
@@ -297,23 +334,26 @@ impl Network<'_> {
         if let Some(part) = part {
             self.charge(now, switch, from, part, bytes);
         }
+        if follows_flows {
+            self.follow(now, switch, egress, packet)?;
+        }
         let port = &mut self.ports[egress as usize];
         let queue = port.push(&mut self.slab, packet, counted.then_some(class));
         self.totals.longest_queue = self.totals.longest_queue.max(queue.into());
         if let Some(watch) = &mut self.watch {
-            watch.change(now, egress, port.data_bytes());
+            watch.change(now, egress, port.waiting_bytes());
         }
         self.start_sending(now, switch, egress)
     }
 
     /// Drops all packets of a switch's queue, which is in a storm.
     pub(super) fn empty_queue(&mut self, now: Picos, switch: u32, port: u32, class: u8) -> Result<()> {
-        while let Some(packet) = self.ports[port as usize].take(class, &self.slab) {
+        while let Some(packet) = self.ports[port as usize].take(class, &mut self.slab) {
             self.release(now, switch, packet);
             self.drop_in_storm(port, class, packet);
         }
         if let Some(watch) = &mut self.watch {
-            watch.change(now, port, self.ports[port as usize].data_bytes());
+            watch.change(now, port, self.ports[port as usize].waiting_bytes());
         }
         self.send_emitted(now, switch)
     }
@@ -373,9 +413,30 @@ impl Network<'_> {
         self.send_notice(now, port, pfc::FRAME_LEN, Notice::Pfc(class, quanta));
     }
 
-    /// Whether the stages take a data packet that comes in by a port.
-    fn admit(&mut self, now: Picos, switch: u32, ingress: u32, packet: PacketId) -> Result<bool> {
-        let Meta { flow, line_bytes, class, .. } = *self.slab.meta(packet);
+    /// A packet joins the queue of a port of a switch that has stages which hold flows or take replies. To these a data packet
+    /// arrives at its queue, and an acknowledgement or CNP at the queue by which the data of its flow leaves the switch, whatever
+    /// the way back.
+    #[cold]
+    fn follow(&mut self, now: Picos, switch: u32, egress: u32, packet: PacketId) -> Result<()> {
+        let Meta { flow, kind, .. } = *self.slab.meta(packet);
+        let at = &self.switches[switch as usize];
+        let port = match kind {
+            Kind::Data => Some(egress).filter(|&port| at.stages(port).holds),
+            Kind::Ack | Kind::Cnp => {
+                let port = self.senders[flow as usize].way().iter().copied();
+                let mut port = port.filter(|&port| self.ports[port as usize].node == at.node);
+                port.next().filter(|&port| at.stages(port).takes_replies)
+            }
+            Kind::Request | Kind::Reply => None,
+        };
+        let Some(port) = port else { return Ok(()) };
+        self.admit(now, switch, port, self.specs[flow as usize].class, packet)?;
+        self.send_emitted(now, switch)
+    }
+
+    /// Whether the stages of a port's queue take a packet that arrives.
+    fn admit(&mut self, now: Picos, switch: u32, ingress: u32, class: u8, packet: PacketId) -> Result<bool> {
+        let Meta { flow, line_bytes, .. } = *self.slab.meta(packet);
         let queued = Bytes::new(self.ports[ingress as usize].arrived[usize::from(class)]);
         let bytes = Bytes::new(line_bytes.into());
         let verdict = if self.switches[switch as usize].stages(ingress).reads_headers {
@@ -436,7 +497,7 @@ impl Network<'_> {
             }
         };
         if let Some(watch) = &mut self.watch {
-            watch.change(now, egress, port.data_bytes());
+            watch.change(now, egress, port.waiting_bytes());
         }
         let Meta { kind, counted, .. } = *self.slab.meta(packet);
         if kind == Kind::Data {
@@ -461,7 +522,7 @@ impl Network<'_> {
         let PortStages { takes, reads_headers, .. } = self.switches[switch as usize].stages(egress);
         if takes.contains(EventKind::Departure) {
             let behind = self.ports[egress as usize].data[usize::from(class)].bytes;
-            let all_behind = self.ports[egress as usize].data_bytes();
+            let all_behind = self.ports[egress as usize].data_bytes;
             let of_packet = u32::from(line_bytes);
             let queued = Bytes::new(if self.effects.marks_behind { behind } else { behind + of_packet });
             let port_queued = Bytes::new(all_behind + of_packet);
@@ -487,7 +548,7 @@ impl Network<'_> {
                 self.switches[switch as usize].feedback.telemetry += u64::from(writes);
                 self.ports[egress as usize].marks += u64::from(ecn != Ecn::Ce && leaves_with == Ecn::Ce);
             }
-            self.ports[egress as usize].hold(flow, now, verdict.hold);
+            self.ports[egress as usize].hold(flow, now, verdict.hold, &mut self.slab);
         }
         Ok(())
     }
