@@ -17,6 +17,8 @@ fn the_examples_write_the_same_files_in_any_order_of_events() {
         "incast",
         "dumbbell",
         "parking-lot",
+        "faults",
+        "link-failure",
         "leaf-spine-websearch",
         "fat-tree-permutation",
         "collectives",

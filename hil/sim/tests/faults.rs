@@ -215,6 +215,20 @@ fn routes_lead_around_a_link_that_has_failed() {
     assert_eq!((back.completions.len(), back.timeouts), (1, 0), "{back:?}");
 }
 
+/// The switch sends to host 0 at 10 Gb/s what two hosts send at 100, and holds most of it when the link to host 0 fails: it drops all of
+/// it then, although the queue may not send yet.
+#[test]
+fn a_queue_that_is_shaped_is_lost_with_its_link() {
+    let input = star(
+        3,
+        100,
+        "[[queues]]\nclass = 3\nrate = \"10Gb/s\"\n[[faults]]\nkind = \"down\"\nlinks = [[0, 3]]\nfrom = \"8us\"\n",
+    );
+    let totals = run(&input);
+    assert!(totals.longest_queue > 100 * 1_058 && totals.lost > 140, "{totals:?}");
+    assert_eq!((totals.in_flight, totals.completions.len()), (0, 0));
+}
+
 /// The example: all flows complete although links are down, and nothing but what was on them is lost.
 #[test]
 fn the_example_of_failures_completes() {

@@ -66,8 +66,7 @@ impl Network<'_> {
                     }
                 }
                 Place::Switch(switch) => {
-                    self.ports[port as usize].end_holds();
-                    while let Ok(packet) = self.ports[port as usize].next(now, &mut self.slab) {
+                    while let Some(packet) = self.ports[port as usize].take_any(now, &mut self.slab) {
                         if let Some(watch) = &mut self.watch {
                             watch.change(now, port, self.ports[port as usize].waiting_bytes());
                         }

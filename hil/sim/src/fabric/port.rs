@@ -191,12 +191,13 @@ impl Port {
         self.free_at = now;
     }
 
-    /// Nothing waits any longer by order of a stage or because it is shaped.
-    pub(super) fn end_holds(&mut self) {
+    /// Takes any packet of a port whose pauses are over: none waits any longer by order of a stage or because it is shaped.
+    pub(super) fn take_any(&mut self, now: Picos, slab: &mut InFlight) -> Option<PacketId> {
         self.scheduler.iter_mut().for_each(|scheduler| scheduler.end_shaping());
         if let Some(queues) = &mut self.flow_queues {
             queues.end_holds();
         }
+        self.next(now, slab).ok()
     }
 
     /// Takes the packet that has arrived at the other end by this time, and when the next one arrives, if one is on its way. If the
