@@ -77,6 +77,17 @@ fn round_trips_of_2_us_and_20_ms_in_one_run() {
     assert!(counts.iter().all(|&count| count > 0) && counts.iter().sum::<usize>() == 36, "{far:?}");
 }
 
+/// Over a long link of 3 ms an acknowledgement comes after more than the 4.19 ms for which senders wait by default.
+#[test]
+fn a_timeout_below_the_round_trip_is_a_warning() {
+    let text = example("mlcc.toml").replace("delay = \"1ms\"", "delay = \"3ms\"");
+    let warnings = |text: &str| read(text).unwrap().warnings;
+    assert!(
+        matches!(&warnings(&text)[..], [only] if only.starts_with("senders give up after 4194 us, but a base round trip"))
+    );
+    assert!(warnings(&format!("{text}\n[transport]\ntimeout = \"20ms\"\n")).is_empty());
+}
+
 /// Stages are those of a port's place: the entry with the most of `at`, `to` and `link_rate` holds, and one with `at` or `to` is
 /// for such ports only.
 #[test]

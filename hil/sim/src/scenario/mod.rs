@@ -6,6 +6,7 @@ mod table;
 mod topology;
 mod workload;
 
+use crate::Picos;
 use crate::fabric::{Buffer, Effects, Kind, PathChoice, Recovery, Transport, classes};
 use crate::input::{Input, paths, speeds};
 use crate::ns3;
@@ -141,6 +142,13 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     let int = of_ports.values().flatten().find(|(name, _)| *name == <IntPush as QueueStage>::NAME);
     let is_compact = int.is_some_and(|(_, words)| words.first() == Some(&1));
     let mut warnings = Vec::new();
+    if transport.timeout <= Picos::from(longest.get()) * 1_000 {
+        let [timeout, longest] = [transport.timeout / 1_000_000, u64::from(longest.get()) / 1_000];
+        warnings.push(table.note(&format!(
+            "senders give up after {timeout} us, but a base round trip takes {longest} us: packets are sent again that are not \
+             lost. Expected a longer `timeout` in [transport]"
+        )));
+    }
     match int {
         Some((_, words)) if is_compact => check_multiplier(&of_algorithm, &settings, words)?,
         None if algorithm.signals().contains(Signals::INT) => {
