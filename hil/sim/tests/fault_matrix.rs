@@ -13,6 +13,7 @@ use hil_sim::fabric::{
 };
 use hil_sim::marking::stress_scenario;
 use std::fmt::Write;
+use std::path::Path;
 use std::slice::from_ref;
 
 /// The retransmission timeout.
@@ -116,4 +117,26 @@ fn every_flow_ends_within_three_timeouts_if_a_frame_is_lost_or_doubled() {
         "\ntime of the last flow in retransmission timeouts, frame lost / doubled; -: not sent by this algorithm\n{table}"
     );
     assert!(late.is_empty(), "{late}");
+}
+
+/// The first and the hundredth message between the switches at the ends of a long link: a rate of LSCC, a relayed pause of Swing. If it
+/// is lost or doubled, all flows end within three timeouts of when they do otherwise.
+#[test]
+fn flows_between_datacentres_end_if_a_message_of_switches_is_lost_or_doubled() {
+    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    for name in ["lscc.toml", "swing.toml"] {
+        let input = hil_sim::read(&scenarios.join(name), None).unwrap();
+        let run = |faults: &[Fault]| Scenario { faults, ..input.scenario() }.run().unwrap();
+        let undisturbed = run(&[]);
+        for (action, nth) in
+            [Action::Loss, Action::Duplication].into_iter().flat_map(|action| [(action, 1), (action, 100)])
+        {
+            let fault = Fault { frames: FrameSet::MESSAGE, nth: Some(Nth::Number(nth)), ..Fault::of(action) };
+            let totals = run(&[fault]);
+            assert_eq!((totals.faults[0].1, totals.completions.len()), (1, input.flows.len()), "{name}, {nth}");
+            let late = totals.end.saturating_sub(undisturbed.end);
+            println!("{name}, message {nth}, {}: {} us later", action.name(), late / 1_000_000);
+            assert!(late <= 3 * input.transport.timeout, "{name}, {nth}: {late} ps");
+        }
+    }
 }
