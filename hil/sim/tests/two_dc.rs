@@ -214,3 +214,14 @@ fn queues_of_flows_take_their_rates_from_acknowledgements() {
     let error = read(&mixed).unwrap().scenario().run().unwrap_err().to_string();
     assert!(error.starts_with("stage mmu counts packets that arrive"), "{error}");
 }
+
+/// One of two links of the receiver's DCI switch fails while queues of flows wait at it: all that waits there is lost, no flow is held
+/// for ever, and both complete by the other link. Meanwhile the senders send at most 25 Gb/s each.
+#[test]
+fn queues_of_flows_at_a_link_that_fails_are_lost_and_the_flows_complete() {
+    let fault = "\n[[faults]]\nkind = \"down\"\nlinks = [[17, 15]]\nfrom = \"3ms\"\nreroute = \"100us\"\n";
+    let (_, totals) = run(&format!("{}{fault}", example("mlcc.toml")));
+    assert_eq!((totals.completions.len(), totals.dropped), (2, totals.lost));
+    let bytes = totals.lost * 1_170;
+    assert!((1_500_000..12_500_000).contains(&bytes), "{bytes}");
+}
