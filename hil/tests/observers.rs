@@ -172,3 +172,31 @@ fn outputs_of_one_name_are_refused_and_nothing_is_written() {
         assert!(!folder.path().join("a").exists() && (!arguments.contains(&"out") || is_empty("out")));
     }
 }
+
+/// An interval of the command line replaces that of the scenario; the distributions end with all flows, and with all of the time.
+#[test]
+fn an_interval_is_measured_and_distributions_are_written() {
+    let folder = star(1);
+    let measure = ["sim", "config.txt", "--twice", "--measure", "2.000005s..2.000025s", "--window", "10us"];
+    let summary = json(&folder, &[&measure[..], &["--distributions", "d.csv"]].concat());
+    let link = |link: &&Value| link["node"] == 5 && link["to"] == 0;
+    let links = summary["measured"]["links"].as_array().unwrap();
+    assert!(links.iter().find(link).unwrap()["utilisation"].as_f64().unwrap() > 0.9, "{summary}");
+    assert_eq!(summary["measured"]["fairness"]["window_us"], 10.0);
+    let csv = read(&folder, "d.csv");
+    let mut lines = csv.lines();
+    assert_eq!(lines.next(), Some("quantity,node,port,tag,value,share"));
+    for quantity in ["fct_ns,,,,", "slowdown,,,,", "jain,,,,", "queue_bytes,5,1,,", "buffer_bytes,5,,,"] {
+        let last = lines.clone().rfind(|line| line.starts_with(quantity));
+        assert!(last.is_some_and(|line| line.ends_with(",1.000000000")), "{quantity}: {csv}");
+    }
+    let refused = |arguments: &[&str], shown: &str| {
+        let output = hil(&folder, &[&["sim", "config.txt"], arguments].concat());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains(shown), "{error}");
+    };
+    refused(&["--measure", "2s..1s"], "expected two times, the first before the second, such as 150ms..350ms");
+    refused(&["--measure", "2s..3s"], "--measure: the run ends at 2100000000 ns, before the interval does");
+    refused(&["--window", "1us"], "--window: nothing is measured");
+    refused(&["--series", "a.csv", "--distributions", "a.csv"], "two outputs are to be written there");
+}

@@ -24,6 +24,7 @@ fn the_examples_write_the_same_files_in_any_order_of_events() {
         "collectives",
         "requests",
         "inside-and-across",
+        "fair-shares",
     ] {
         let scenario = scenarios.join(name).with_extension("toml");
         let files = ["1", "5"].map(|order| {

@@ -3,8 +3,8 @@
 use crate::Picos;
 use crate::dependencies::Wait;
 use crate::fabric::{
-    self, Buffer, Effects, Fault, FlowSpec, Kind, Link, PathChoice, QueueMonitor, QueueSettings, Scenario, SwitchPort,
-    Topology, Transport, Watchdog,
+    self, Buffer, Effects, Fault, FlowSpec, Kind, Link, Measure, PathChoice, QueueMonitor, QueueSettings, Scenario,
+    SwitchPort, Topology, Transport, Watchdog,
 };
 use crate::marking::Stages;
 use anyhow::{Context, Result};
@@ -51,6 +51,8 @@ pub struct Input {
     pub buffers: BTreeMap<u32, Buffer>,
     /// The watchdog of switch ports for PFC storms, if there is one.
     pub watchdog: Option<Watchdog>,
+    /// The interval in which the run is measured, if it is.
+    pub measure: Option<Measure>,
     /// When the lengths of queues are looked at.
     pub queue_monitor: Option<QueueMonitor>,
     /// How hosts send and acknowledge.
@@ -109,6 +111,7 @@ impl Input {
             base_rtts: self.base_rtts.clone(),
             watchdog: self.watchdog,
             queue_monitor: self.queue_monitor,
+            measure: self.measure,
             transport: self.transport,
             int_layout: self.int_layout,
             payload: self.payload,

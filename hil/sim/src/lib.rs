@@ -6,10 +6,12 @@
 #![forbid(unsafe_code)]
 
 pub mod dependencies;
+pub mod distributions;
 pub mod fabric;
 mod htsim;
 pub mod incast;
 pub mod input;
+pub mod interval;
 pub mod marking;
 pub mod named;
 pub mod ns3;

@@ -2,6 +2,7 @@
 
 use crate::fabric::{self, Completion, QueuePlace, StalledFlow, SwitchFeedback, Totals};
 use crate::input::{Input, Ports};
+use crate::interval::Interval;
 use crate::marking::Stages;
 use anyhow::Result;
 use hil_algorithms::settings::{ResolvedSettings, SettingValue};
@@ -54,6 +55,9 @@ pub struct Summary {
     /// The flows of each tag; absent if no workload has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Group>,
+    /// What was measured in an interval; absent if that was not requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Interval>,
     /// Queues of switch ports.
     pub queue: Queue,
     /// PFC.
@@ -547,7 +551,15 @@ impl Summary {
         let fct_percentiles_us = Percentiles::of(times.iter().map(|&time| micros(time)));
         let group = |number| Group::of(input, totals, &slowdowns, number);
         let tags = (0..input.tags.names.len() as u16).map(group).collect();
+        let measured = input.measure.as_ref().zip(totals.measured.as_ref());
         let mut warnings = input.warnings.clone();
+        if let Some((measure, _)) = measured.filter(|(measure, _)| totals.end < measure.until) {
+            warnings.push(format!(
+                "the run ended at {:.3} us, before the end of the measurement at {:.3} us: it is measured as idle after that",
+                micros(totals.end),
+                micros(measure.until)
+            ));
+        }
         let left = input.flows.len() - totals.completions.len();
         if left > 0 {
             warnings.push(format!("{left} flows are not complete at the end"));
@@ -610,6 +622,7 @@ impl Summary {
             slowdown: Percentiles::of(slowdowns.iter().map(|&(_, slowdown)| slowdown)),
             bins: bins.collect(),
             tags,
+            measured: measured.map(|(measure, measured)| Interval::of(input, measure, measured)),
             queue: Queue { max_bytes: totals.longest_queue },
             pfc,
             cc: [(algorithm.to_owned(), control)].into(),
@@ -659,6 +672,9 @@ impl fmt::Display for Summary {
                 write!(f, "    {:>13.3} {:>7.3}  from {from:.1} to {to:.1} us", slowdown.p50, slowdown.p99)?;
             }
             writeln!(f)?;
+        }
+        if let Some(measured) = &self.measured {
+            write!(f, "{measured}")?;
         }
         writeln!(f, "queues      longest {} bytes", self.queue.max_bytes)?;
         writeln!(

@@ -95,6 +95,19 @@ fn requests_are_answered_in_rounds() {
     assert_eq!(input.flows.iter().filter(|flow| flow.bytes == 200).count(), 8 * 5);
 }
 
+/// Of the payload that one link of 100 Gb/s can carry, four flows of HPCC get equal shares in the end.
+#[test]
+fn rates_of_hpcc_become_fair() {
+    let (input, totals) = check("fair-shares.toml", 4);
+    let interval = summary(&input, &totals).measured.unwrap();
+    let fairness = interval.fairness;
+    assert!(fairness.jain_mean > Some(0.95) && fairness.settled_us.is_some(), "{fairness:?}");
+    let shown = summary(&input, &totals).to_string();
+    for line in ["measured    from 4000.000 to 8000.000 us", "  busiest links ", "  longest queues "] {
+        assert!(shown.contains(line), "{shown}");
+    }
+}
+
 /// Two datacentres: 50 % of the hosts' links inside, 20 % of the long link across, each within 3 standard errors of the bytes, which
 /// are sqrt(n E[s^2]). The second moment is that of the flows drawn with a hundred seeds.
 #[test]
@@ -311,6 +324,15 @@ fn what_is_wrong_is_shown_with_its_line_and_a_mark() {
         ("[2, 1]]", "[2, 2]]", "expected [a host from 0 to 3, another host]", "18:18"),
         ("\"10kB\"", "0", "`bytes`: expected a size", "19:9"),
         ("\"10kB\"", "\"10kB\"\nclass = 8", "`class`: expected a PFC priority, 0 to 7, not `8`", "20:9"),
+        (
+            "[topology]",
+            "[measure]\nuntil = \"11ms\"\n[topology]",
+            "`until`: expected a time after `from` and not after `dur",
+            "3:9",
+        ),
+        ("[topology]", "[measure]\nfrom = \"10ms\"\n[topology]", "`from` is not before the end of the run", "2:1"),
+        ("[topology]", "[measure]\nwindow = \"0s\"\n[topology]", "`window`: expected a time above 0", "3:10"),
+        ("[topology]", "[measure]\nwithin = 2\n[topology]", "`within`: expected a share from 0 to 1, not `2`", "3:10"),
         ("[topology]", "loss = 2.0\n[topology]", "`loss`: expected a probability from 0 to 1, not `2.0`", "2:8"),
         (
             "[topology]",

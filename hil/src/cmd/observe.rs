@@ -64,7 +64,7 @@ fn capture(text: &str) -> Result<Capture, String> {
     capture.ok_or_else(|| "expected a node, a port and a file, such as 9:1=port.pcapng".to_owned())
 }
 
-fn interval(text: &str) -> Result<Picos, String> {
+pub(super) fn interval(text: &str) -> Result<Picos, String> {
     let is_whole = |nanoseconds: &f64| (1.0..1e15).contains(nanoseconds) && nanoseconds.fract() == 0.0;
     let interval = quantity::nanoseconds(text).filter(is_whole);
     let expected = "expected whole nanoseconds, at least one and below 1000000 s, with a unit, such as 10us";

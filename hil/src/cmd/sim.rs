@@ -3,8 +3,11 @@
 use super::Format;
 use super::observe::{Observers, Options};
 use anyhow::{Context, Error, Result, ensure};
+use hil_algorithms::quantity;
 use hil_capture::NewFile;
-use hil_sim::fabric::{Examples, Network, Scenario, Totals};
+use hil_sim::Picos;
+use hil_sim::distributions;
+use hil_sim::fabric::{Examples, Measure, Network, Scenario, Totals};
 use hil_sim::input::Input;
 use hil_sim::ns3;
 use hil_sim::summary::{self, Cost, Summary};
@@ -33,6 +36,16 @@ pub(crate) struct Args {
     /// Runs a second time, without what is written while it runs, and fails if anything differs.
     #[arg(long)]
     twice: bool,
+    /// Measures this interval of the run, two times with a unit: rates of hosts, utilisation and pauses of links, queues over time, and
+    /// how equal the rates of flows are. Replaces the interval of the scenario.
+    #[arg(long, value_name = "FROM..UNTIL", value_parser = measured)]
+    measure: Option<(Picos, Picos)>,
+    /// The length of the windows in which rates of flows are compared in the measured interval; by default the scenario's, or 1ms.
+    #[arg(long, value_name = "TIME", value_parser = super::observe::interval)]
+    window: Option<Picos>,
+    /// Writes the distributions of times and slowdowns of flows and, of a measured interval, of queues, buffers and Jain's index, as CSV.
+    #[arg(long, value_name = "FILE.csv")]
+    distributions: Option<PathBuf>,
     #[command(flatten)]
     observers: Options,
     /// What to print on standard output.
@@ -43,10 +56,37 @@ pub(crate) struct Args {
 /// Exit code of a run that has ended because nothing progressed.
 const STALLED: u8 = 5;
 
+/// Two times with units, the first before the second.
+fn measured(text: &str) -> Result<(Picos, Picos), String> {
+    let picos = |text: &str| {
+        let nanoseconds = quantity::nanoseconds(text).filter(|nanoseconds| (0.0..1e15).contains(nanoseconds));
+        nanoseconds.map(|nanoseconds| (nanoseconds * 1e3).round() as Picos)
+    };
+    let times = text.split_once("..").and_then(|(from, until)| Some((picos(from)?, picos(until)?)));
+    times
+        .filter(|(from, until)| from < until)
+        .ok_or_else(|| "expected two times, the first before the second, such as 150ms..350ms".to_owned())
+}
+
+/// Measures what the arguments say, in place of what the input does.
+fn set_measure(args: &Args, input: &mut Input) -> Result<()> {
+    if let Some((from, until)) = args.measure {
+        ensure!(until <= input.end, "--measure: the run ends at {} ns, before the interval does", input.end / 1_000);
+        let usual = Measure { from, until, window: Measure::WINDOW, within: Measure::WITHIN };
+        input.measure = Some(Measure { from, until, ..input.measure.unwrap_or(usual) });
+    }
+    if let Some(window) = args.window {
+        let measure = input.measure.as_mut();
+        measure.context("--window: nothing is measured: give --measure, or [measure] in the scenario")?.window = window;
+    }
+    Ok(())
+}
+
 /// Runs a configuration, writes its files, and prints the summary.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let begun = cpu_seconds();
-    let input = hil_sim::read(&args.config, args.seed)?;
+    let mut input = hil_sim::read(&args.config, args.seed)?;
+    set_measure(args, &mut input)?;
     let inputs: Vec<&Path> = input.files.iter().map(PathBuf::as_path).collect();
     if let Some(folder) = &args.output {
         fs::create_dir_all(folder).with_context(|| format!("--output {}", folder.display()))?;
@@ -61,8 +101,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let files = args.output.iter().flat_map(|folder| input.outputs.iter().map(|name| folder.join(name)));
     let files: Vec<PathBuf> = files.collect();
-    ensure_distinct(files.iter().chain(&args.observers.files(args.output.as_deref())))?;
+    ensure_distinct(files.iter().chain(&args.observers.files(args.output.as_deref())).chain(&args.distributions))?;
     let files = files.iter().map(|path| NewFile::create(path, &inputs)).collect::<Result<Vec<_>, _>>()?;
+    let distributions = args.distributions.as_ref().map(|path| NewFile::create(path, &inputs)).transpose()?;
     let mut observers = Observers::create(&args.observers, args.output.as_deref(), &inputs)?;
     let (totals, cost, checked_frames) = simulate(args, &input, args.shuffle, begun, Some(&mut observers))?;
     if args.twice {
@@ -76,6 +117,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     ];
     for (mut file, text) in files.into_iter().zip(texts) {
         file.write_all(text.as_bytes())?;
+        file.finish()?;
+    }
+    if let Some(mut file) = distributions {
+        file.write_all(distributions::csv(&input, &totals).as_bytes())?;
         file.finish()?;
     }
     observers.finish(&summary::slowdowns(&input, &totals))?;

@@ -67,9 +67,7 @@ impl Network<'_> {
                 }
                 Place::Switch(switch) => {
                     while let Some(packet) = self.ports[port as usize].take_any(now, &mut self.slab) {
-                        if let Some(watch) = &mut self.watch {
-                            watch.change(now, port, self.ports[port as usize].waiting_bytes());
-                        }
+                        self.queue_changed(now, port);
                         let flow = self.slab.meta(packet).flow;
                         self.ports[port as usize].hold(flow, now, Nanos::ZERO, &mut self.slab);
                         if self.slab.meta(packet).counted {

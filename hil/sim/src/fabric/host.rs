@@ -180,6 +180,11 @@ impl Sender {
         }
     }
 
+    /// Bytes of payload that the receiver has in order.
+    pub(super) fn received_bytes(&self) -> u64 {
+        self.sending.received_bytes(self.receiving.expected)
+    }
+
     /// Bytes of payload acknowledged.
     pub(super) fn acked_bytes(&self) -> u64 {
         self.sending.acked_bytes()

@@ -12,6 +12,7 @@ mod failures;
 mod faults;
 mod flow_queues;
 mod host;
+mod measure;
 pub(crate) mod packets;
 mod port;
 mod queue_monitor;
@@ -32,6 +33,7 @@ pub use deadlock::{Deadlock, QueuePlace};
 pub use effects::{Effects, LineHeaders};
 pub use faults::{Action, Fault, FrameSet, Lag, Nth};
 pub use host::DATA_CLASS;
+pub use measure::{Levels, Measure, Measured, MeasuredPort, Window};
 pub use port::serialisation;
 pub use queue_monitor::{QueueLengths, QueueMonitor};
 pub use routes::{FlowTuple, PathChoice};
@@ -60,6 +62,7 @@ use hil_algorithms::{Algorithm, NicGroup};
 use hil_capture::crc::HostCrc;
 use hil_cores::random::SplitMix;
 use host::{Counting, Host, Sender};
+use measure::Measurement;
 use packets::{InFlight, Kind as PacketKind, Meta, PacketId};
 use port::{CLASSES, FRAMING, Port};
 use queue_monitor::Watch;
@@ -113,6 +116,8 @@ pub struct Scenario<'a> {
     pub buffers: BTreeMap<u32, Buffer>,
     /// When the lengths of the switches' queues are sampled, if they are.
     pub queue_monitor: Option<QueueMonitor>,
+    /// The interval in which the run is measured, if it is.
+    pub measure: Option<Measure>,
     /// The layout of the telemetry that switches write, which must be that of their stage.
     pub int_layout: IntLayout,
     /// Bytes of payload of a data packet.
@@ -169,6 +174,7 @@ impl<'a> Scenario<'a> {
             buffer: None,
             buffers: BTreeMap::new(),
             queue_monitor: None,
+            measure: None,
             int_layout: IntLayout::Wide,
             payload: 1_000,
             transport: Transport::default(),
@@ -297,6 +303,8 @@ pub struct Totals {
     pub pfc: Vec<PfcRecord>,
     /// What the monitor of queues recorded: when, and how often each length was seen until then, switch by switch.
     pub queue_lengths: Vec<(Picos, Vec<QueueLengths>)>,
+    /// What was measured, if it was.
+    pub measured: Option<Measured>,
 }
 
 /// A network that runs.
@@ -354,6 +362,7 @@ pub struct Network<'a> {
     acknowledges: bool,
     counting: Counting,
     watch: Option<Watch>,
+    measurement: Option<Measurement>,
     sampler: Option<Sampler<'a>>,
     /// When it samples next.
     sample_at: Picos,
@@ -490,6 +499,7 @@ impl<'a> Network<'a> {
             acknowledges: false,
             counting: Counting((!effects.payload_windows).then_some(line_bytes.into())),
             watch: None,
+            measurement: None,
             sampler: None,
             sample_at: Picos::MAX,
             stall_after,
@@ -508,6 +518,15 @@ impl<'a> Network<'a> {
         );
         network.set_up_nodes(scenario, &first_ports, line_bytes)?;
         network.watch = scenario.queue_monitor.map(|monitor| Watch::new(monitor, network.port_places()));
+        if let Some(measure) = scenario.measure {
+            ensure!(
+                measure.from < measure.until && measure.until <= scenario.end && measure.window > 0,
+                "the interval of the measurement must begin before its end, and end with the run or before; the run ends at {} ns",
+                scenario.end / 1_000
+            );
+            network.measurement = Some(Measurement::new(measure, network.port_places()));
+            network.look_at = network.look_at.min(measure.from);
+        }
         network.acknowledges = network.groups.iter().any(|group| group.acknowledges());
         if network.acknowledges {
             network.ack = packet::parse(&examples.acks[1], examples.acks[1].len())?;
@@ -579,7 +598,7 @@ impl<'a> Network<'a> {
     pub fn sample(&mut self, interval: Picos, sink: impl FnMut(&Sample) -> Result<()> + 'a) {
         self.sampler = Some(Sampler::new(interval, self.port_places(), self.specs.len(), Box::new(sink)));
         self.sample_at = interval;
-        self.look_at = self.stall_at.min(interval);
+        self.look_at = self.look_at.min(interval);
     }
 
     /// The node of each port, its number there from one on, and whether the node is a switch.
@@ -588,6 +607,23 @@ impl<'a> Network<'a> {
             let is_switch = matches!(self.places[port.node as usize], Place::Switch(_));
             (port.node, number - self.routes.first_port(port.node) + 1, is_switch)
         })
+    }
+
+    /// The data queues of a switch's port have changed.
+    #[cold]
+    fn queue_changed(&mut self, now: Picos, port: u32) {
+        let bytes = self.ports[port as usize].waiting_bytes();
+        if let Some(watch) = &mut self.watch {
+            watch.change(now, port, bytes);
+        }
+        if let Some(measurement) = &mut self.measurement {
+            measurement.change(now, port, bytes);
+        }
+    }
+
+    /// Whether anything is to see changes of queues.
+    fn sees_queues(&self) -> bool {
+        self.watch.is_some() || self.measurement.is_some()
     }
 
     /// Samples what is due until `now`, before an event of this time.
@@ -604,6 +640,9 @@ impl<'a> Network<'a> {
         if now >= self.sample_at {
             self.take_samples(now)?;
         }
+        if let Some(measurement) = &mut self.measurement {
+            measurement.pass(now, &self.ports, &self.senders);
+        }
         if now >= self.stall_at {
             let mark = self.progress_mark();
             if mark == self.progressed.1 {
@@ -612,7 +651,8 @@ impl<'a> Network<'a> {
             self.progressed = (now, mark);
             self.stall_at = now + self.stall_after;
         }
-        self.look_at = self.sample_at.min(self.stall_at);
+        let measure_at = self.measurement.as_ref().map_or(Picos::MAX, |measurement| measurement.next);
+        self.look_at = self.sample_at.min(self.stall_at).min(measure_at);
         Ok(self.totals.stall.is_some())
     }
 
@@ -769,6 +809,8 @@ impl<'a> Network<'a> {
         self.totals.feedback = self.switches.iter().map(|switch| switch.feedback).collect();
         self.totals.marks = self.ports.iter().map(|port| port.marks).sum();
         self.totals.paused = self.ports.iter().map(|port| port.paused(self.now)).sum();
+        let measured = self.measurement.take();
+        self.totals.measured = measured.map(|measurement| measurement.finish(&self.ports, &self.senders));
         self.totals.queue_lengths = self.watch.take().map(|watch| watch.finish(self.end)).unwrap_or_default();
         let in_ports: usize = self.ports.iter().map(|port| port.packets(&self.slab).count()).sum();
         let at_hosts: usize = self.hosts.iter().map(Host::waiting_packets).sum();

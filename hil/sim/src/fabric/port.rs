@@ -357,6 +357,14 @@ impl Port {
         over
     }
 
+    /// For how long frames have occupied the link until now. Where times are whole nanoseconds, it is up to one nanosecond a frame too
+    /// long.
+    pub(super) fn busy(&self, now: Picos) -> Picos {
+        let bytes = u128::from(self.sent_bytes) + u128::from(self.sent) * u128::from(self.framing);
+        let begun = (bytes * 8_000_000_000_000 / u128::from(self.bits_per_second)) as Picos;
+        begun.saturating_sub(self.free_at.saturating_sub(now))
+    }
+
     /// How long classes have been paused until now, all together.
     pub(super) fn paused(&self, now: Picos) -> Picos {
         let last = self.paused_until.iter().zip(self.paused_from);

@@ -340,8 +340,8 @@ impl Network<'_> {
         let port = &mut self.ports[egress as usize];
         let queue = port.push(&mut self.slab, packet, counted.then_some(class));
         self.totals.longest_queue = self.totals.longest_queue.max(queue.into());
-        if let Some(watch) = &mut self.watch {
-            watch.change(now, egress, port.waiting_bytes());
+        if self.sees_queues() {
+            self.queue_changed(now, egress);
         }
         self.start_sending(now, switch, egress)
     }
@@ -352,9 +352,7 @@ impl Network<'_> {
             self.release(now, switch, packet);
             self.drop_in_storm(port, class, packet);
         }
-        if let Some(watch) = &mut self.watch {
-            watch.change(now, port, self.ports[port as usize].waiting_bytes());
-        }
+        self.queue_changed(now, port);
         self.send_emitted(now, switch)
     }
 
@@ -496,8 +494,8 @@ impl Network<'_> {
                 return Ok(());
             }
         };
-        if let Some(watch) = &mut self.watch {
-            watch.change(now, egress, port.waiting_bytes());
+        if self.sees_queues() {
+            self.queue_changed(now, egress);
         }
         let Meta { kind, counted, .. } = *self.slab.meta(packet);
         if kind == Kind::Data {

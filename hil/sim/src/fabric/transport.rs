@@ -151,6 +151,12 @@ impl Sending {
         self.bytes(self.acked)
     }
 
+    /// Bytes of payload that the receiver has in order if it expects this packet next.
+    pub(super) fn received_bytes(&self, expected: Psn) -> u64 {
+        let acked = self.first_psn.plus(self.acked as u32);
+        self.bytes(self.acked + u64::from(expected.since(acked)))
+    }
+
     /// Bytes of payload and packets that are sent and not acknowledged.
     pub(super) fn in_flight(&self) -> (u64, u64) {
         (self.bytes(self.next) - self.bytes(self.acked), self.next - self.acked)

@@ -7,7 +7,7 @@ mod topology;
 mod workload;
 
 use crate::Picos;
-use crate::fabric::{Buffer, Effects, Kind, PathChoice, Recovery, Transport, classes};
+use crate::fabric::{Buffer, Effects, Kind, Measure, PathChoice, Recovery, Transport, classes};
 use crate::input::{Input, paths, speeds};
 use crate::ns3;
 use crate::source::{EMPTY_HASH, Source};
@@ -97,6 +97,10 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     };
     let of_algorithm = within(&table, "algorithm", "a table with the name of the algorithm")?;
     let (algorithm, settings) = machines(&of_algorithm)?;
+    let measure = match table.find("measure") {
+        Some(value) => Some(measure(&Table::of(&source, value)?, end)?),
+        None => None,
+    };
     let mut traffic = Traffic::default();
     let workloads = table.find("workload").ok_or_else(|| table.missing("workload", "[[workload]], at least one"))?;
     for (number, value) in array(&source, workloads)?.iter().enumerate() {
@@ -170,6 +174,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         topology,
         flows,
         waits,
+        measure,
         tags,
         algorithm,
         settings,
@@ -233,6 +238,23 @@ fn machines(table: &Table<'_>) -> Result<(Box<dyn Algorithm>, ResolvedSettings)>
         set.map_err(|error| misplaced(source, &at, &value.span(), &error))?;
     }
     Ok((algorithm, settings))
+}
+
+/// The interval in which the run is measured, which ends at this time or before.
+fn measure(table: &Table<'_>, end: Picos) -> Result<Measure> {
+    let above = |least: Picos| move |value: &DeValue<'_>| time(value).filter(|&time| time > least);
+    let from = table.get("from", TIME, time)?.unwrap_or(0);
+    let what = "a time after `from` and not after `duration`";
+    let until = table.get("until", what, |value| above(from)(value).filter(|&until| until <= end))?.unwrap_or(end);
+    if until <= from {
+        return Err(table.error("`from` is not before the end of the run"));
+    }
+    let window = table.get("window", "a time above 0", above(0))?.unwrap_or(Measure::WINDOW);
+    let what = "a share from 0 to 1";
+    let within =
+        table.get("within", what, |value| typed(value).parse().ok().filter(|share| (0.0..=1.0).contains(share)))?;
+    table.finish()?;
+    Ok(Measure { from, until, window, within: within.unwrap_or(Measure::WITHIN) })
 }
 
 /// How hosts send and acknowledge.
