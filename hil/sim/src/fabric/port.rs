@@ -270,11 +270,29 @@ impl Port {
     ///
     /// # Errors
     /// None may leave. If that changes by itself and no event for it is in the queue, the error has the time.
+    #[inline]
     pub(super) fn next(&mut self, now: Picos, slab: &mut InFlight) -> Result<PacketId, Option<Picos>> {
         if let Some(id) = self.control.packets.pop(slab) {
             self.control.bytes -= u32::from(slab.meta(id).line_bytes);
             return Ok(id);
         }
+        if self.flow_queues.is_some() || self.scheduler.is_some() {
+            return self.next_as_scheduled(now, slab);
+        }
+        let mut left = self.occupied;
+        while left != 0 {
+            let class = next_in_turn(left, self.served);
+            left &= !(1 << class);
+            if let Some((id, _)) = self.take_unpaused(class, now, slab) {
+                return Ok(id);
+            }
+        }
+        Err(None)
+    }
+
+    /// The next data packet where flows have queues or a scheduler chooses among the classes, as [`Port::next`] returns it.
+    #[inline(never)]
+    fn next_as_scheduled(&mut self, now: Picos, slab: &mut InFlight) -> Result<PacketId, Option<Picos>> {
         if self.flow_queues.is_some() {
             self.release_flows(now, slab);
         }
@@ -288,20 +306,28 @@ impl Port {
                 Some(scheduler) => scheduler.choose(left, self.served),
             };
             left &= !(1 << class);
-            if now >= self.paused_until[usize::from(class)]
-                && let Some(id) = self.data[usize::from(class)].packets.pop(slab)
-            {
-                let line_bytes = slab.meta(id).line_bytes;
-                self.taken(class, line_bytes);
+            if let Some((id, line_bytes)) = self.take_unpaused(class, now, slab) {
                 if let Some(scheduler) = &mut self.scheduler {
                     scheduler.sent(class, line_bytes, self.occupied >> class & 1 == 0, now);
                 }
-                self.served = class;
                 return Ok(id);
             }
         }
         let released = self.flow_queues.as_mut().and_then(|queues| queues.next_wake(now));
         Err(later.into_iter().chain(released).min())
+    }
+
+    /// Takes the first packet of a class and its bytes, unless the class is paused or empty.
+    #[inline]
+    fn take_unpaused(&mut self, class: u8, now: Picos, slab: &InFlight) -> Option<(PacketId, u16)> {
+        if now < self.paused_until[usize::from(class)] {
+            return None;
+        }
+        let id = self.data[usize::from(class)].packets.pop(slab)?;
+        let line_bytes = slab.meta(id).line_bytes;
+        self.taken(class, line_bytes);
+        self.served = class;
+        Some((id, line_bytes))
     }
 
     /// A packet has been taken from the queue of a class.
