@@ -3,8 +3,8 @@
 use crate::Picos;
 use crate::dependencies::Wait;
 use crate::fabric::{
-    self, Buffer, Effects, Fault, FlowSpec, Kind, Link, Measure, PathChoice, QueueMonitor, QueueSettings, Scenario,
-    SwitchPort, Topology, Transport, Watchdog,
+    self, Buffer, Effects, Fault, FlowSpec, Kind, Link, Measure, Offer, PathChoice, QueueMonitor, QueueSettings,
+    Scenario, SwitchPort, Topology, Transport, Watchdog,
 };
 use crate::marking::Stages;
 use anyhow::{Context, Result};
@@ -35,6 +35,8 @@ pub struct Input {
     pub flows: Vec<FlowSpec>,
     /// What flows wait for.
     pub waits: Vec<Wait>,
+    /// As [`Scenario::offers`].
+    pub offers: Vec<(u32, Offer)>,
     /// By what names their statistics are grouped.
     pub tags: Tags,
     /// What hosts run.
@@ -103,6 +105,7 @@ impl Input {
     pub fn scenario(&self) -> Scenario<'_> {
         Scenario {
             waits: &self.waits,
+            offers: &self.offers,
             stages: Box::new(|port| (self.stages)(port)),
             paths: self.path_choice,
             queues: Box::new(|port| (self.queues)(port)),

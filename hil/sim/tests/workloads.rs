@@ -165,3 +165,44 @@ fn triggers_of_htsim_start_connections() {
     // Connection 2 is received before connection 3.
     assert_eq!((start(6), start(7)), (one_way(9_000), oneshot + one_way(1_000)));
 }
+
+/// Without a queue anywhere, the last packet leaves when its payload is offered, and is acknowledged one packet's way and an
+/// acknowledgement's way later. Offers are of payload: 10,500 bytes at 8 Gb/s take 10.5 us.
+#[test]
+fn a_flow_whose_application_offers_bytes_slowly_takes_the_time_of_the_application() {
+    let one_flow = "kind = \"pairs\"\npairs = [[1, 0]]\nbytes = 10500\napplication_rate = \"8Gb/s\"";
+    for (keys, offered) in [("", 10_500_000), ("\non = \"4us\"\noff = \"50us\"", 10_500_000 + 2 * 50_000_000)] {
+        let totals = run(&star(2, &format!("{one_flow}{keys}\nstart = \"7us\""), &[]));
+        let [done] = totals.completions[..] else { panic!("{:?}", totals.completions) };
+        assert_eq!((done.start, done.time), (7_000_000, offered + one_way(500) + ACK), "{keys}");
+    }
+    // A packet of 1,000 bytes is offered in the third of three periods of 400 bytes each, and nothing progresses for 200 ms.
+    let slow =
+        "kind = \"pairs\"\npairs = [[1, 0]]\nbytes = 1000\napplication_rate = \"8Gb/s\"\non = \"400ns\"\noff = \"100ms\"";
+    let totals = run(&star(2, slow, &[]));
+    assert_eq!(totals.completions[0].time, 1_000_000 + 200_000_000_000 + one_way(1_000) + ACK);
+    // What is to be sent again was offered before.
+    let lossy = format!("{one_flow}\n[[faults]]\nkind = \"loss\"\npackets = [\"data\"]\nnth = 2\n");
+    let totals = run(&star(2, &lossy, &[]));
+    assert_eq!((totals.sent_again > 0, totals.completions.len()), (true, 1));
+}
+
+#[test]
+fn an_application_that_is_not_described_whole_is_refused_with_its_place() {
+    for (keys, expected) in [
+        ("on = \"1ms\"\noff = \"1ms\"", "expected `application_rate`, at which applications offer bytes"),
+        ("application_rate = \"1Gb/s\"\non = \"1ms\"", "expected both `on` and `off`"),
+        ("application_rate = \"1Gb/s\"\non = \"0s\"\noff = \"1ms\"", "`on`: expected a time above 0"),
+        ("application_rate = 5", "`application_rate`: expected"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("scenario.toml");
+        let text = format!(
+            "[topology]\nkind = \"star\"\nhosts = 2\nrate = \"100Gb/s\"\ndelay = \"1us\"\n[algorithm]\nname = \"pfc\"\n\
+             [[workload]]\nkind = \"next\"\nbytes = 1\n{keys}\n"
+        );
+        fs::write(&path, text).unwrap();
+        let error = hil_sim::read(&path, None).err().map(|error| format!("{error:#}")).unwrap_or_default();
+        assert!(error.contains(expected) && error.contains("scenario.toml:"), "{keys}: {error}");
+    }
+}

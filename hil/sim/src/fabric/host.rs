@@ -2,6 +2,7 @@
 
 use super::calendar::{Class as EventClass, Event};
 use super::faults::{Held, Outcome};
+use super::offer::Offer;
 use super::packets::{InFlight, Kind, Meta, PacketId};
 use super::ready::ReadySet;
 use super::transport::{Acked, Arrival, Marks, NEVER, Outgoing, Receiving, Recovery, Sending};
@@ -124,6 +125,8 @@ pub(super) struct Sender {
     held_until: Picos,
     /// When the next packet may leave.
     due: Picos,
+    /// How its application offers its bytes, if not all at its beginning.
+    pub(super) offer: Option<Box<Offer>>,
     /// Bytes of the last packet on the line.
     last_bytes: u16,
     /// It has nothing to send, or its window is full: only an acknowledgement or a decision of the NIC changes that.
@@ -168,6 +171,7 @@ impl Sender {
             window: u32::MAX,
             held_until: 0,
             due: 0,
+            offer: None,
             last_bytes: 0,
             is_blocked: false,
             waits_until: NEVER,
@@ -215,6 +219,13 @@ impl Sender {
     /// Whether its NIC knows it.
     pub(super) const fn is_open(&self) -> bool {
         self.handle.is_some()
+    }
+
+    /// When its application has offered all of the next packet, for a flow that began at this time; `None` if all was there from the
+    /// beginning or the next packet was sent before.
+    pub(super) fn offered_at(&self, start: Picos) -> Option<Picos> {
+        let offer = self.offer.as_ref().filter(|_| !self.sending.has_lost())?;
+        Some(start.saturating_add(offer.time(self.sending.next_bytes())))
     }
 
     /// Whether what was sent when this last returned true is acknowledged.
@@ -447,8 +458,9 @@ impl Network<'_> {
         let ack_template = packet::control(&ends, ends.sender, ack)?;
         let sending = Sending::new(ends.first_psn, spec.bytes, self.payload, self.uses_acks);
         let receiving = Receiving::new(ends.first_psn);
-        self.senders[flow as usize] =
-            Sender { host, class: spec.class, sending, receiving, template, ack_template, paths, ..Sender::idle() };
+        let sender = &mut self.senders[flow as usize];
+        let (class, offer) = (spec.class, sender.offer.take());
+        *sender = Sender { host, class, offer, sending, receiving, template, ack_template, paths, ..Sender::idle() };
         if self.transport.handshake { self.request(now, flow) } else { self.open(now, flow) }
     }
 
@@ -599,7 +611,10 @@ impl Network<'_> {
             return;
         }
         let paused_until = self.ports[host.port as usize].paused_until[usize::from(sender.class)];
-        let due = sender.due.max(sender.held_until).max(paused_until);
+        let mut due = sender.due.max(sender.held_until).max(paused_until);
+        if sender.offer.is_some() {
+            due = due.max(sender.offered_at(self.specs[flow as usize].start).unwrap_or(0));
+        }
         if due == NEVER {
             // A pause that lasts until it is resumed.
             host.ready.remove(number);

@@ -13,6 +13,7 @@ mod faults;
 mod flow_queues;
 mod host;
 mod measure;
+mod offer;
 pub(crate) mod packets;
 mod port;
 mod queue_monitor;
@@ -34,6 +35,7 @@ pub use effects::{Effects, LineHeaders};
 pub use faults::{Action, Fault, FrameSet, Lag, Nth};
 pub use host::DATA_CLASS;
 pub use measure::{Levels, Measure, Measured, MeasuredPort, Window};
+pub use offer::Offer;
 pub use port::serialisation;
 pub use queue_monitor::{QueueLengths, QueueMonitor};
 pub use routes::{FlowTuple, PathChoice};
@@ -100,6 +102,8 @@ pub struct Scenario<'a> {
     pub flows: &'a [FlowSpec],
     /// What flows wait for; each flow at most once.
     pub waits: &'a [Wait],
+    /// The flows whose bytes an application offers over time, each at most once; those of the others are all there at the beginning.
+    pub offers: &'a [(u32, Offer)],
     /// What hosts run.
     pub algorithm: &'a dyn Algorithm,
     /// The settings of its two machines.
@@ -166,6 +170,7 @@ impl<'a> Scenario<'a> {
             topology,
             flows,
             waits: &[],
+            offers: &[],
             algorithm,
             settings,
             stages: Box::new(|_| Ok(Vec::new())),
@@ -454,7 +459,9 @@ impl<'a> Network<'a> {
         let events = EVENTS_PER_FRAME * ports.iter().map(frames).sum::<u64>();
         let longest = scenario.base_rtts.values().fold(scenario.base_rtt, |longest, rtt| longest.max(*rtt));
         let round_trips = 16 * Picos::from(longest.get()) * 1_000;
-        let stall_after = scenario.stall.unwrap_or((16 * scenario.transport.timeout + round_trips).max(LEAST_STALL));
+        let silence = scenario.offers.iter().map(|(_, offer)| offer.longest_silence(*payload)).max().unwrap_or(0);
+        let least_stall = LEAST_STALL.max(silence.saturating_mul(2));
+        let stall_after = scenario.stall.unwrap_or((16 * scenario.transport.timeout + round_trips).max(least_stall));
         let routes = Routes::new(topology, (&ports, first_ports.clone()), effects.descending_paths, scenario.paths)?;
         let ack = packet::parse(&examples.acks[0], examples.acks[0].len())?;
         let mut network = Self {
@@ -531,6 +538,12 @@ impl<'a> Network<'a> {
         if network.acknowledges {
             network.ack = packet::parse(&examples.acks[1], examples.acks[1].len())?;
             network.transport.ack_interval = NonZeroU32::MIN;
+        }
+        for &(flow, offer) in scenario.offers {
+            let sender = network.senders.get_mut(flow as usize);
+            sender
+                .with_context(|| format!("an application offers the bytes of flow {flow}, which does not exist"))?
+                .offer = Some(Box::new(offer));
         }
         for (number, spec) in (0u32..).zip(scenario.flows) {
             for node in [spec.source, spec.destination] {

@@ -86,6 +86,11 @@ pub enum Obstacle {
         /// Bytes in flight, as the window counts them.
         in_flight: u64,
     },
+    /// The application has not offered all of the packet's payload yet.
+    Application {
+        /// When it does.
+        offered: Picos,
+    },
     /// The rate is so low that the packet has not left yet.
     Rate {
         /// The rate in bits per second.
@@ -147,6 +152,7 @@ impl fmt::Display for Obstacle {
             Self::Window { window, in_flight } => {
                 write!(f, "the window of {window} bytes is full: {in_flight} bytes are in flight")
             }
+            Self::Application { offered } => write!(f, "its application offers it at {}", Shown(offered)),
             Self::Rate { bits_per_second, due } => {
                 write!(f, "the rate is {bits_per_second} bit/s")?;
                 match due {
@@ -252,6 +258,8 @@ impl Network<'_> {
             pause
         } else if !sender.sending.has_lost() && in_flight >= u64::from(window) {
             Obstacle::Window { window, in_flight }
+        } else if let Some(offered) = sender.offered_at(spec.start).filter(|&offered| offered > self.now) {
+            Obstacle::Application { offered }
         } else {
             let due = sender.due();
             Obstacle::Rate { bits_per_second: sender.allowed().0, due: (due != NEVER).then_some(due) }

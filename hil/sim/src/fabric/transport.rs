@@ -162,6 +162,11 @@ impl Sending {
         (self.bytes(self.next) - self.bytes(self.acked), self.next - self.acked)
     }
 
+    /// Bytes of payload up to the end of the next packet in order.
+    pub(super) fn next_bytes(&self) -> u64 {
+        self.bytes(self.next + 1)
+    }
+
     /// Packets acknowledged, and packets sent in order.
     pub(super) const fn progress(&self) -> (u64, u64) {
         (self.acked, self.next)

@@ -293,6 +293,7 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         topology,
         flows,
         waits: Vec::new(),
+        offers: Vec::new(),
         measure: None,
         tags: Tags::default(),
         algorithm,

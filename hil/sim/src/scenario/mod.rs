@@ -108,7 +108,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         workload(&Table::of(&source, value)?, &topology, seed, &mut files, &mut traffic)?;
     }
     traffic.sort();
-    let Traffic { mut flows, waits, tags } = traffic;
+    let Traffic { mut flows, waits, offers, tags } = traffic;
     if flows.is_empty() || flows.len() > MOST_FLOWS as usize {
         let message = format!("the workloads have {} flows: expected 1 to {MOST_FLOWS}", flows.len());
         return Err(source.error(&workloads.span(), &message));
@@ -174,6 +174,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         topology,
         flows,
         waits,
+        offers,
         measure,
         tags,
         algorithm,

@@ -1,9 +1,9 @@
 //! The flows of a scenario.
 
-use super::table::{SIZE, TIME, Table, Value, count, hosts_of, size, text, time};
+use super::table::{RATE, SIZE, TIME, Table, Value, count, hosts_of, rate, size, text, time};
 use super::{Files, MOST_FLOWS, array};
 use crate::dependencies::Wait;
-use crate::fabric::{DATA_CLASS, FlowSpec, Kind, Topology};
+use crate::fabric::{DATA_CLASS, FlowSpec, Kind, Offer, Topology};
 use crate::input::Tags;
 use crate::source::Source;
 use crate::workload::{
@@ -13,6 +13,7 @@ use crate::workload::{
 use crate::{Picos, htsim, ns3};
 use anyhow::{Error, Result};
 use hil_algorithms::settings::typed;
+use std::num::NonZeroU64;
 use toml::de::DeValue;
 
 /// The flows of all workloads.
@@ -20,6 +21,7 @@ use toml::de::DeValue;
 pub(super) struct Traffic {
     pub(super) flows: Vec<FlowSpec>,
     pub(super) waits: Vec<Wait>,
+    pub(super) offers: Vec<(u32, Offer)>,
     pub(super) tags: Tags,
 }
 
@@ -57,6 +59,7 @@ impl Traffic {
         self.tags.of = order.iter().map(|&flow| self.tags.of[flow as usize]).collect();
         let waits = std::mem::take(&mut self.waits);
         self.waits = waits.into_iter().map(|wait| wait.renumbered(|flow| places[flow as usize])).collect();
+        self.offers.iter_mut().for_each(|(flow, _)| *flow = places[*flow as usize]);
     }
 }
 
@@ -175,6 +178,7 @@ pub(super) fn workload(
             read
         }
     };
+    let offer = offer(table)?;
     table.finish()?;
     let spec = |&HostFlow { source, destination, bytes, start }: &HostFlow| {
         let ends = [source, destination].map(|host| nodes[host as usize]);
@@ -185,8 +189,30 @@ pub(super) fn workload(
     let tag = tag.map(|tag| traffic.tag(tag));
     let tags = (0..flows.flows.len() as u32).map(|flow| if flows.is_request(flow) { of_requests } else { tag });
     let tags = tags.collect();
+    if let Some(offer) = offer {
+        let first = traffic.flows.len() as u32;
+        let offered = (0..flows.flows.len() as u32).filter(|&flow| !flows.is_request(flow));
+        traffic.offers.extend(offered.map(|flow| (first + flow, offer)));
+    }
     traffic.add(specs, flows.waits, tags);
     Ok(())
+}
+
+/// How applications offer the bytes of a workload's flows, if not all at once.
+fn offer(table: &Table<'_>) -> Result<Option<Offer>> {
+    let bits_per_second = table.get("application_rate", RATE, rate)?.and_then(NonZeroU64::new);
+    let above_zero = |value: &DeValue<'_>| time(value).filter(|&time| time > 0);
+    let on = table.get("on", "a time above 0, such as \"1ms\"", above_zero)?;
+    let off = table.get("off", TIME, time)?;
+    match (bits_per_second, on.zip(off)) {
+        (None, _) if on.is_some() || off.is_some() => {
+            Err(table.error("expected `application_rate`, at which applications offer bytes, with `on` and `off`"))
+        }
+        (_, None) if on.is_some() || off.is_some() => {
+            Err(table.error("expected both `on` and `off`: how long applications offer bytes, and how long none"))
+        }
+        (bits_per_second, periods) => Ok(bits_per_second.map(|bits_per_second| Offer { bits_per_second, periods })),
+    }
 }
 
 /// Into how many chunks a tree all-reduce divides its bytes.
