@@ -177,8 +177,7 @@ fn a_flow_whose_application_offers_bytes_slowly_takes_the_time_of_the_applicatio
         assert_eq!((done.start, done.time), (7_000_000, offered + one_way(500) + ACK), "{keys}");
     }
     // A packet of 1,000 bytes is offered in the third of three periods of 400 bytes each, and nothing progresses for 200 ms.
-    let slow =
-        "kind = \"pairs\"\npairs = [[1, 0]]\nbytes = 1000\napplication_rate = \"8Gb/s\"\non = \"400ns\"\noff = \"100ms\"";
+    let slow = "kind = \"pairs\"\npairs = [[1, 0]]\nbytes = 1000\napplication_rate = \"8Gb/s\"\non = \"400ns\"\noff = \"100ms\"";
     let totals = run(&star(2, slow, &[]));
     assert_eq!(totals.completions[0].time, 1_000_000 + 200_000_000_000 + one_way(1_000) + ACK);
     // What is to be sent again was offered before.
@@ -204,5 +203,25 @@ fn an_application_that_is_not_described_whole_is_refused_with_its_place() {
         fs::write(&path, text).unwrap();
         let error = hil_sim::read(&path, None).err().map(|error| format!("{error:#}")).unwrap_or_default();
         assert!(error.contains(expected) && error.contains("scenario.toml:"), "{keys}: {error}");
+    }
+}
+
+/// On 256 hosts all flows of a collective complete, and their bytes add up. In an all-reduce, 255 of 256 parts of a ring leave each
+/// host twice, and all bytes go up and down each of the 255 edges of a tree.
+#[test]
+fn collectives_of_256_hosts_complete_and_their_bytes_add_up() {
+    for (workload, flows, bytes) in [
+        ("kind = \"all-reduce\"\nalgorithm = \"ring\"\nbytes = 256000", 2 * 255 * 256, 2 * 255 * 256_000),
+        ("kind = \"all-reduce\"\nalgorithm = \"tree\"\nbytes = 16000\nchunks = 16", 2 * 255 * 16, 2 * 255 * 16_000),
+        ("kind = \"all-to-all\"\nbytes = 1000", 255 * 256, 255 * 256_000),
+    ] {
+        let input = star(256, workload, &[]);
+        let totals = input.scenario().run().unwrap();
+        let of_flows: u64 = totals.completions.iter().map(|done| input.flows[done.flow as usize].bytes).sum();
+        assert_eq!((totals.completions.len(), of_flows), (flows, bytes), "{workload}");
+        // Packets of 1,000 bytes and their acknowledgements, over two links each.
+        let packets = bytes / 1_000;
+        assert_eq!((totals.injected, totals.delivered), (2 * packets, 2 * packets), "{workload}");
+        assert_eq!((totals.packet_hops, totals.dropped), (4 * packets, 0), "{workload}");
     }
 }
