@@ -2,7 +2,7 @@
 //! one port.
 
 use hil_algorithms::registry;
-use hil_sim::fabric::{Examples, Network, QueueMonitor, Scenario, Totals};
+use hil_sim::fabric::{Examples, Levels, Measure, Measured, Network, QueueMonitor, Scenario, Totals};
 use hil_sim::input::Input;
 use std::fs;
 
@@ -138,4 +138,55 @@ fn a_hundred_flows_of_swift_keep_the_delay_near_the_target() {
     let samples: u64 = counts.iter().sum();
     let mean = (0u64..).zip(counts).map(|(kilobytes, count)| kilobytes * count).sum::<u64>() / samples;
     assert!((435 * 2 / 3..435 * 3 / 2).contains(&mean), "{mean} KB");
+}
+
+/// Three flows over two bottlenecks at 100 Gb/s (RCC, Fig. 1a): the first shares a trunk with the second, and the port of its receiver
+/// with the third. They begin a sixth of the run after each other, and the last quarter is measured.
+fn two_bottlenecks(algorithm: &str, milliseconds: u64, stages: &str) -> Measured {
+    let at = |numerator| milliseconds * 1_000 * numerator / 12;
+    let flow = |from, to, start| {
+        let start = at(start);
+        format!("[[workload]]\nkind = \"pairs\"\npairs = [[{from}, {to}]]\nbytes = \"100GB\"\nstart = \"{start}us\"\n")
+    };
+    let input = read(&format!(
+        "duration = \"{milliseconds}ms\"\n[topology]\nkind = \"dumbbell\"\nleft = 2\nright = 3\nrate = \"100Gb/s\"\n\
+         delay = \"1us\"\n[algorithm]\nname = \"{algorithm}\"\n{stages}[measure]\nfrom = \"{}us\"\n{}{}{}",
+        at(9),
+        flow(0, 2, 0),
+        flow(1, 3, 2),
+        flow(4, 2, 4)
+    ));
+    run(&input, None).0.measured.unwrap()
+}
+
+/// The share of the time in which the port from one node to another is busy, and its queue if it is a switch's.
+fn port(measured: &Measured, ends: [u32; 2]) -> (f64, Option<&Levels>) {
+    let port = measured.ports.iter().find(|port| [port.node, port.peer] == ends).unwrap();
+    let time = measured.windows.len() as u64 * Measure::WINDOW;
+    (port.busy as f64 / time as f64, port.queue.as_ref())
+}
+
+/// Over two bottlenecks the queues of DCQCN oscillate from empty to many times their median, and the links are not always busy,
+/// although all flows have more to send (RCC, Fig. 1b).
+#[test]
+fn dcqcn_oscillates_over_two_bottlenecks() {
+    let measured = two_bottlenecks("dcqcn", 60, "[[stages]]\nname = \"red\"\n");
+    for ends in [[5, 6], [6, 2]] {
+        let (busy, Some(queue)) = port(&measured, ends) else { panic!("{ends:?} is not of a switch") };
+        assert!(queue.share(0..=0) > 0.1 && queue.quantile(0.99) > 5 * queue.quantile(0.5), "{ends:?}: {queue:?}");
+        assert!((0.9..0.999).contains(&busy), "{ends:?}: busy for {busy}");
+    }
+}
+
+/// Over two bottlenecks TIMELY has no rates at which the flows are fair and the delay is bounded: the flow that passes both gets less
+/// than a fifth of each, while both queues are never empty (RCC, Fig. 1c).
+#[test]
+fn timely_is_not_fair_over_two_bottlenecks() {
+    let measured = two_bottlenecks("timely", 400, "");
+    for ends in [[5, 6], [6, 2]] {
+        let (busy, Some(queue)) = port(&measured, ends) else { panic!("{ends:?} is not of a switch") };
+        assert!(busy > 0.999 && queue.share(0..=0) == 0.0, "{ends:?}: busy for {busy}, {queue:?}");
+    }
+    let [first, second, third] = [[0, 5], [1, 5], [4, 6]].map(|ends| port(&measured, ends).0);
+    assert!(first < 0.2 && second > 0.8 && third > 0.8, "{first}, {second}, {third}");
 }
