@@ -581,6 +581,16 @@ impl Summary {
                 }
             ));
         }
+        for (counter, count) in totals.unusable_telemetry.into_iter().filter(|&(_, count)| count > 0) {
+            let reason = match counter {
+                "rp_int_overflowed" => "had passed more switches that write telemetry than a packet has room for",
+                _ => "had telemetry of more switches than the algorithm keeps records of",
+            };
+            warnings.push(format!(
+                "{count} acknowledgements {reason} ({counter}): {algorithm} lowers its window without it; choose the ports that \
+                 write telemetry by at, to and link_rate of [[stages]]"
+            ));
+        }
         let stall = totals.stall.as_ref().map(|stall| Stall {
             since_seconds: stall.since as f64 / 1e12,
             flows: stall.flows.iter().map(|blocked| Blocked::of(input, blocked)).collect(),

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use hil_sim::fabric::{Scenario, SwitchFeedback, Totals};
 use hil_sim::input::Input;
+use hil_sim::summary::{Cost, Summary};
 use std::fs;
 use std::path::Path;
 
@@ -167,6 +168,51 @@ fn hpcc_star_runs_for_a_second() {
     assert_eq!((near.telemetry, totals.nic_cnps), (0, 0));
     let all: u64 = totals.feedback.iter().map(|at| at.telemetry).sum();
     assert!(far.telemetry > 200_000 && all.abs_diff(5 * far.telemetry) < 20_000, "{all} and {}", far.telemetry);
+}
+
+/// Each data packet gets a record at each of four switches, those of the two DCI switches among them, and nothing else is sent by a
+/// switch. HPCC and PowerTCP keep both flows going with windows of a round trip of 2 ms.
+#[test]
+fn hpcc_and_powertcp_run_for_a_second() {
+    for name in ["hpcc", "powertcp"] {
+        let text = format!(
+            "duration = \"1s\"\npayload = 4096\n[topology]\nkind = \"two-dc\"\nleaves = 1\nspines = 0\nhosts = 2\n\
+             rate = \"10Gb/s\"\ndelay = \"1us\"\n[[topology.long_links]]\nrate = \"20Gb/s\"\ndelay = \"1ms\"\n\
+             [algorithm]\nname = \"{name}\"\n[transport]\ntimeout = \"20ms\"\n[[stages]]\nname = \"int\"\n\
+             [[buffers]]\nat = \"dci\"\npool = \"64MB\"\n\
+             [[workload]]\nkind = \"pairs\"\npairs = [[0, 2], [1, 2]]\nbytes = \"2GB\"\n"
+        );
+        let input = read(&text).unwrap_or_else(|error| panic!("{error:#}"));
+        let totals = input.scenario().run().unwrap();
+        assert_eq!((totals.completions.len(), totals.dropped, totals.nic_cnps), (0, 0, 0), "{name}");
+        let telemetry: Vec<u64> = totals.feedback.iter().map(|at| at.telemetry).collect();
+        // Those of the last 2 ms are on their way at the end.
+        let [first, .., last] = telemetry[..] else { panic!("{telemetry:?}") };
+        assert!(telemetry.len() == 4 && last > 100_000 && first - last < 2_000, "{name}: {telemetry:?}");
+        assert!(totals.feedback.iter().all(|at| at.cnps + at.messages_sent == 0), "{name}");
+        assert!(totals.cuts > 0, "{name} has not acted");
+    }
+}
+
+/// With leaves, spines and DCI switches six switches write telemetry, and HPCC keeps records of five: it cannot use any, which is a
+/// warning. Without the spines there is none.
+#[test]
+fn telemetry_of_more_switches_than_hpcc_keeps_is_a_warning() {
+    for (spines, is_warned) in [(1, true), (0, false)] {
+        let text = format!(
+            "[topology]\nkind = \"two-dc\"\nleaves = 1\nspines = {spines}\nhosts = 2\nrate = \"10Gb/s\"\ndelay = \"1us\"\n\
+             [[topology.long_links]]\nrate = \"20Gb/s\"\ndelay = \"1ms\"\n[algorithm]\nname = \"hpcc\"\n\
+             [transport]\ntimeout = \"20ms\"\n[[stages]]\nname = \"int\"\n[[buffers]]\nat = \"dci\"\npool = \"64MB\"\n\
+             [[workload]]\nkind = \"pairs\"\npairs = [[0, 2]]\nbytes = 100000\n"
+        );
+        let (input, totals) = run(&text);
+        let summary =
+            Summary::of(&input, &totals, &Cost { cpu_seconds: 1.0, setup_cpu_seconds: 0.0, peak_rss_bytes: 0 })
+                .unwrap();
+        let expected = "100 acknowledgements had telemetry of more switches than the algorithm keeps records of";
+        let found = summary.warnings.iter().any(|warning| warning.starts_with(expected));
+        assert_eq!((totals.completions.len(), found), (1, is_warned), "{:?}", summary.warnings);
+    }
 }
 
 /// The relays send a message at least every 100 us, and in addition for each pause that they pass on; those of the last millisecond

@@ -17,7 +17,7 @@ use cc_core::wire::opcode;
 use cc_core::wire::{self, Aeth, Bth, CnpMarking, FlowKey, Nak, NoCrc, Response, Roce, Syndrome, cm, pfc};
 use cc_core::{Bytes, CnpBodyKind, Ecn, Instant, Nanos, Psn, Rate};
 use cc_np::NotSent;
-use hil_algorithms::{NicGroup, NicOutput, RxFields};
+use hil_algorithms::{NicCounters, NicGroup, NicOutput, RxFields};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -102,10 +102,9 @@ impl Host {
         self.group
     }
 
-    /// Records of received flows that its NIC, which is of this group, has evicted.
-    pub(super) fn evicted(&self, group: &dyn NicGroup) -> u64 {
-        let counters = group.counters(self.nic).np;
-        counters.iter().find(|&&(name, _)| name == "np_flows_evicted").map_or(0, |&(_, count)| count)
+    /// The counters of its NIC, which is of this group.
+    pub(super) fn counters(&self, group: &dyn NicGroup) -> NicCounters {
+        group.counters(self.nic)
     }
 }
 

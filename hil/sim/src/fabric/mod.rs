@@ -60,7 +60,7 @@ use cc_rp::Signals;
 use check::check;
 use faults::{Faults, FrameInfo, Held, Outcome};
 use hil_algorithms::settings::SettingsTable;
-use hil_algorithms::{Algorithm, NicGroup};
+use hil_algorithms::{Algorithm, NicCounters, NicGroup};
 use hil_capture::crc::HostCrc;
 use hil_cores::random::SplitMix;
 use host::{Counting, Host, Sender};
@@ -292,6 +292,8 @@ pub struct Totals {
     pub storms: Vec<Storm>,
     /// Records of received flows that NICs have evicted.
     pub evicted: u64,
+    /// Acknowledgements whose telemetry is of more switches than packets, or senders' NICs, have room for, by the NIC's counter.
+    pub unusable_telemetry: [(&'static str, u64); 2],
     /// Decisions of reaction points.
     pub decisions: u64,
     /// Those that lowered the rate or the window.
@@ -391,6 +393,9 @@ enum Place {
     Host(u32),
     Switch(u32),
 }
+
+/// The counters of NICs for telemetry of too many switches.
+const UNUSABLE_TELEMETRY: [&str; 2] = ["rp_int_overflowed", "rp_int_too_many_hops"];
 
 /// Events that a frame causes on a link: it arrives, and the port becomes free.
 const EVENTS_PER_FRAME: u64 = 2;
@@ -836,7 +841,14 @@ impl<'a> Network<'a> {
              slots in use: a fault of the simulation",
             self.slab.len()
         );
-        self.totals.evicted = self.hosts.iter().map(|host| host.evicted(&*self.groups[host.group()])).sum();
+        let mut counters: BTreeMap<&str, u64> = BTreeMap::new();
+        for host in &self.hosts {
+            let NicCounters { rp, np, .. } = host.counters(&*self.groups[host.group()]);
+            rp.iter().chain(&np).for_each(|&(name, count)| *counters.entry(name).or_default() += count);
+        }
+        let count = |name: &str| counters.get(name).copied().unwrap_or(0);
+        self.totals.evicted = count("np_flows_evicted");
+        self.totals.unusable_telemetry = UNUSABLE_TELEMETRY.map(|name| (name, count(name)));
         ensure!(
             self.may_evict || self.totals.evicted == 0,
             "NICs have evicted {} records of received flows from tables that have room for all: a fault of the simulation",
