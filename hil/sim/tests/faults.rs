@@ -403,3 +403,20 @@ fn faults_of_nics_are_the_same_in_any_order_of_events() {
         assert!(Scenario { shuffle: Some(1), ..input.scenario() }.run().unwrap() == totals, "{name}");
     }
 }
+
+/// Host 0 sends 64 flows of one packet, which occupy its port for 5.5 us; a round trip takes 4.2 us and the timeout is 4.1 us. Flow 0 is to
+/// send again, waits its turn, and is acknowledged before that: it is complete, and has nothing to send.
+#[test]
+fn a_flow_that_waits_to_send_again_completes_at_its_acknowledgement() {
+    let pairs = ["[0, 1]"; 64].join(", ");
+    for recovery in ["go-back-n", "selective-repeat"] {
+        let input = read(&format!(
+            "[topology]\nkind = \"star\"\nhosts = 2\nrate = \"100Gb/s\"\ndelay = \"1us\"\n[algorithm]\nname = \"pfc\"\n\
+             [transport]\nrecovery = \"{recovery}\"\ntimeout = \"4100ns\"\n\
+             [[workload]]\nkind = \"pairs\"\nbytes = 1000\npairs = [{pairs}]\n"
+        ));
+        let totals = run(&input.unwrap());
+        assert_eq!((totals.completions.len(), totals.dropped), (64, 0));
+        assert!(totals.timeouts > 0 && totals.sent_again < totals.timeouts, "{totals:?}");
+    }
+}

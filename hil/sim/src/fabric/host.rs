@@ -993,6 +993,8 @@ impl Network<'_> {
                 self.open_flows -= 1;
             }
             (sender.template, sender.ack_template) = (Vec::new(), Vec::new());
+            // After a timeout it may be about to send again what the acknowledgement says has arrived.
+            self.settle(now, flow);
             self.reach(now, flow, Milestone::Acknowledged);
         } else if used.is_some() || is_nak || self.senders[flow as usize].is_blocked {
             self.settle(now, flow);
