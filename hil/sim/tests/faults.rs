@@ -128,13 +128,13 @@ fn the_first_rule_that_takes_effect_decides() {
 #[test]
 fn flows_are_whole_under_all_faults_at_once_whatever_the_order_of_events() {
     let faults: String = [
-        ("loss", ""),
+        ("loss", "probability = 0.01\n"),
         ("corruption", "bit_error_rate = 1e-6\n"),
-        ("delay", "delay = \"1us\"\njitter = \"2us\"\n"),
-        ("reordering", "jitter = \"2us\"\n"),
-        ("duplication", ""),
+        ("delay", "probability = 0.01\ndelay = \"1us\"\njitter = \"2us\"\n"),
+        ("reordering", "probability = 0.01\njitter = \"2us\"\n"),
+        ("duplication", "probability = 0.01\n"),
     ]
-    .map(|(kind, more)| format!("[[faults]]\nkind = \"{kind}\"\nprobability = 0.01\n{more}"))
+    .map(|(kind, more)| format!("[[faults]]\nkind = \"{kind}\"\n{more}"))
     .concat();
     for recovery in ["go-back-n", "selective-repeat"] {
         let more = format!(
@@ -270,6 +270,15 @@ fn a_wrong_rule_is_shown_with_its_place() {
         ("kind = \"loss\"\nlinks = [[0, 1]]", "expected two nodes that a link joins, such as [0, 8]"),
         ("kind = \"loss\"\nlinks = [2]", "expected two nodes that a link joins"),
         ("kind = \"loss\"\nleaving = [3]", "expected a node from 0 to 2"),
+        ("kind = \"loss\"\nleaving = []", "expected at least one element"),
+        ("kind = \"loss\"\nlinks = []", "expected at least one element"),
+        ("kind = \"loss\"\nleaving = [0]\nentering = [1]", "no link fits: expected one of `links` that leads from"),
+        ("kind = \"loss\"\nlinks = [[0, 2]]\nleaving = [1]", "no link fits"),
+        ("kind = \"loss\"\nprobability = true", "`probability`: expected a probability from 0 to 1, not `true`"),
+        (
+            "kind = \"corruption\"\nbit_error_rate = 0.1\nprobability = 0.5",
+            "expected either `bit_error_rate` or `probability`",
+        ),
         ("kind = \"loss\"\nflow = 1", "`flow`: expected a flow from 0 to 0, not `1`"),
         ("kind = \"loss\"\nnth = 0", "`nth`: expected a number from 1 on, \"first\" or \"last\", not `0`"),
         (

@@ -1,12 +1,11 @@
 //! The faults of a scenario.
 
-use super::array;
-use super::table::{TIME, Table, Value, count, probability, text, time, truth};
+use super::table::{TIME, Table, Value, count, number, probability, text, time, truth};
+use super::{array, some};
 use crate::Picos;
 use crate::fabric::{Action, Fault, FrameSet, Kind, Lag, Nth, Topology};
 use anyhow::Result;
 use hil_algorithms::quantity;
-use hil_algorithms::settings::typed;
 use toml::de::DeValue;
 
 /// The rules of a scenario with so many flows, in their order.
@@ -30,7 +29,7 @@ fn fault(table: &Table<'_>, topology: &Topology, flows: usize) -> Result<Fault> 
             bit_error_rate: table.get(
                 "bit_error_rate",
                 "the probability that a bit is wrong, from 0 to 1",
-                |value| typed(value).parse().ok().filter(|rate: &f64| (0.0..=1.0).contains(rate)),
+                |value| number(value).filter(|rate| (0.0..=1.0).contains(rate)),
             )?,
         },
         "delay" => Action::Delay(lag(table)?),
@@ -40,6 +39,9 @@ fn fault(table: &Table<'_>, topology: &Topology, flows: usize) -> Result<Fault> 
         "cnp_delay" => Action::CnpDelay(lag(table)?),
         _ => return clock(table, topology),
     };
+    if matches!(action, Action::Corruption { bit_error_rate: Some(_) }) && table.find("probability").is_some() {
+        return Err(table.error("expected either `bit_error_rate` or `probability`"));
+    }
     let (from, until, every) = times(table)?;
     let of_nics = matches!(action, Action::CnpLoss | Action::CnpDelay(_));
     let [links, leaving, entering] = if of_nics {
@@ -67,6 +69,17 @@ fn fault(table: &Table<'_>, topology: &Topology, flows: usize) -> Result<Fault> 
         ..Fault::of(action)
     };
     table.finish()?;
+    let is_among = |list: &[u32], number| list.is_empty() || list.contains(&number);
+    let fits = |(link, ends): (u32, [u32; 2])| {
+        let ways = [ends, [ends[1], ends[0]]];
+        let goes = |[from, to]: [u32; 2]| is_among(&fault.leaving, from) && is_among(&fault.entering, to);
+        is_among(&fault.links, link) && ways.into_iter().any(goes)
+    };
+    if !of_nics && !(0..).zip(topology.links.iter().map(|link| link.ends)).any(fits) {
+        return Err(
+            table.error("no link fits: expected one of `links` that leads from one of `leaving` to one of `entering`")
+        );
+    }
     Ok(fault)
 }
 
@@ -77,7 +90,7 @@ fn nodes(table: &Table<'_>, topology: &Topology, key: &'static str) -> Result<Ve
         let node = count(value.get_ref(), 0, last);
         node.ok_or_else(|| table.source.error(&value.span(), &format!("expected a node from 0 to {last}")))
     };
-    let values = table.find(key).map(|value| array(table.source, value)).transpose()?.unwrap_or_default();
+    let values = table.find(key).map(|value| some(table.source, value)).transpose()?.unwrap_or_default();
     values.iter().map(read).collect()
 }
 
@@ -147,7 +160,7 @@ fn times(table: &Table<'_>) -> Result<(Picos, Picos, Option<Picos>)> {
 fn links(table: &Table<'_>, topology: &Topology) -> Result<Vec<u32>> {
     let source = table.source;
     let mut links = Vec::new();
-    for value in table.find("links").map(|value| array(source, value)).transpose()?.unwrap_or_default() {
+    for value in table.find("links").map(|value| some(source, value)).transpose()?.unwrap_or_default() {
         let ends = match value.get_ref() {
             DeValue::Array(ends) => ends.iter().map(|end| count(end.get_ref(), 0, u32::MAX)).collect(),
             _ => None,

@@ -25,7 +25,7 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use switches::{buffer, buffers, check_multiplier, port_key, queues, queues_of, stages, watchdog};
-use table::{TIME, Table, Value, count, is_span, probability, size, text, time, truth};
+use table::{TIME, Table, Value, count, is_span, number, probability, size, text, time, truth};
 use toml::de::{DeTable, DeValue};
 use topology::{routes, topology};
 use workload::{Traffic, workload};
@@ -218,6 +218,14 @@ fn array<'a>(source: &Source, value: &'a Value<'a>) -> Result<&'a [Value<'a>]> {
     }
 }
 
+/// The elements of an array that has any.
+fn some<'a>(source: &Source, value: &'a Value<'a>) -> Result<&'a [Value<'a>]> {
+    match array(source, value)? {
+        [] => Err(source.error(&value.span(), "expected at least one element")),
+        elements => Ok(elements),
+    }
+}
+
 /// An error of a setting or a name at its place: for an unknown name that of `name`, otherwise that of the value.
 fn misplaced(source: &Source, name: &Range<usize>, value: &Range<usize>, error: &Error) -> Error {
     let at = if error.is::<UnknownName>() { name } else { value };
@@ -252,8 +260,7 @@ fn measure(table: &Table<'_>, end: Picos) -> Result<Measure> {
     }
     let window = table.get("window", "a time above 0", above(0))?.unwrap_or(Measure::WINDOW);
     let what = "a share from 0 to 1";
-    let within =
-        table.get("within", what, |value| typed(value).parse().ok().filter(|share| (0.0..=1.0).contains(share)))?;
+    let within = table.get("within", what, |value| number(value).filter(|share| (0.0..=1.0).contains(share)))?;
     table.finish()?;
     Ok(Measure { from, until, window, within: within.unwrap_or(Measure::WITHIN) })
 }

@@ -1,7 +1,7 @@
 //! The buffers of a scenario's switches, and the stages and queues of their ports.
 
 use super::table::{
-    BUFFER_SIZE, RATE, SIZE, TIME, Table, Value, count, count_or_size, is_span, rate, size, text, time, truth,
+    BUFFER_SIZE, RATE, SIZE, TIME, Table, Value, count, count_or_size, is_span, number, rate, size, text, time, truth,
 };
 use super::{MOST_NODES, array, misplaced};
 use crate::fabric::{
@@ -51,7 +51,7 @@ impl Nodes {
 }
 
 impl Selector {
-    /// Reads `at`, `to` and, if it `has_rate`, `link_rate`. With `at` or `to` there must be such ports. Nodes are given by kind or, if
+    /// Reads `at`, `to` and, if it `has_rate`, `link_rate`. With any of them there must be such ports. Nodes are given by kind or, if
     /// it `has_numbers`, by number.
     fn read(table: &Table<'_>, topology: &Topology, has_rate: bool, has_numbers: bool) -> Result<Self> {
         let nodes = |key, kinds: &[Kind]| {
@@ -66,7 +66,7 @@ impl Selector {
         let (at, to) = (nodes("at", &Kind::ALL[1..])?, nodes("to", &Kind::ALL)?);
         let bits_per_second = if has_rate { table.get("link_rate", RATE, rate)? } else { None };
         let selector = Self { at, to, bits_per_second };
-        if selector.is_of_nodes() && !topology.switch_ports().any(|(_, port)| selector.fits(&port)) {
+        if selector.keys() > 0 && !topology.switch_ports().any(|(_, port)| selector.fits(&port)) {
             return Err(table.error(
                 "no port of the topology fits: expected `at` a kind of switch that it has, `to` what \
                                     these are linked to, and `link_rate` the rate of such links",
@@ -115,8 +115,7 @@ fn limits_of(table: &Table<'_>, limits: Limits) -> Result<Limits> {
     let bytes = |key| table.get(key, BUFFER_SIZE, count_or_size);
     let threshold = |alpha: &'static str, fixed: &'static str, default| {
         let dynamic = table.get(alpha, "a number above 0 and at most 64", |value| {
-            let number = typed(value).parse().ok();
-            number.filter(|alpha: &f64| *alpha > 0.0 && *alpha <= 64.0)
+            number(value).filter(|alpha| *alpha > 0.0 && *alpha <= 64.0)
         })?;
         match (dynamic, bytes(fixed)?) {
             (None, None) => Ok(default),
@@ -232,6 +231,7 @@ pub(super) fn queues_of(queues: &Queues, port: &SwitchPort) -> [QueueSettings; 8
 /// Classes in an array, a bit each.
 fn classes(value: &DeValue<'_>) -> Option<u8> {
     let DeValue::Array(classes) = value else { return None };
+    let classes = Some(classes).filter(|classes| !classes.is_empty())?;
     classes.iter().try_fold(0, |bits, class| Some(bits | 1 << count(class.get_ref(), 0, 7u8)?))
 }
 

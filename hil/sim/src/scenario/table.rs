@@ -181,8 +181,17 @@ pub(super) fn truth(value: &DeValue<'_>) -> Option<bool> {
     }
 }
 
+/// A number, which may have a fraction.
+pub(super) fn number(value: &DeValue<'_>) -> Option<f64> {
+    match value {
+        DeValue::Integer(_) | DeValue::Float(_) => typed(value).parse().ok(),
+        _ => None,
+    }
+}
+
 /// A probability in units of 2^-32, at most 1 - 2^-32; one above zero is at least a unit.
 pub(super) fn probability(value: &DeValue<'_>) -> Option<u32> {
+    number(value)?;
     units::probability(&typed(value))
 }
 

@@ -202,6 +202,9 @@ pub(super) fn routes(root: &Table<'_>, topology: &mut Topology) -> Result<()> {
                 let number = node(value.get_ref());
                 Ok((value.span(), number.ok_or_else(|| source.error(&value.span(), &format!("expected {what}")))?))
             };
+            if values.is_empty() {
+                return Err(source.error(&value.span(), &format!("expected {what}, at least one")));
+            }
             values.iter().map(read).collect::<Result<Vec<_>>>()
         };
         let (hosts, hops) = (nodes("to", "the numbers of hosts")?, nodes("via", "the numbers of linked nodes")?);

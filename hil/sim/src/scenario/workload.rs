@@ -1,6 +1,6 @@
 //! The flows of a scenario.
 
-use super::table::{RATE, SIZE, TIME, Table, Value, count, hosts_of, rate, size, text, time};
+use super::table::{RATE, SIZE, TIME, Table, Value, count, hosts_of, number, rate, size, text, time};
 use super::{Files, MOST_FLOWS, array};
 use crate::dependencies::Wait;
 use crate::fabric::{DATA_CLASS, FlowSpec, Kind, Offer, Topology};
@@ -12,7 +12,6 @@ use crate::workload::{
 };
 use crate::{Picos, htsim, ns3};
 use anyhow::{Error, Result};
-use hil_algorithms::settings::typed;
 use std::num::NonZeroU64;
 use toml::de::DeValue;
 
@@ -74,9 +73,11 @@ pub(super) fn workload(
     let source = table.source;
     let kinds = ["next", "permutation", "pairs", "incast", "poisson", "all-reduce", "all-to-all", "htsim", "ns3"];
     let kind = table.choice("kind", &kinds)?;
-    let what = "a name of 1 to 40 characters";
+    let what = "a name of 1 to 40 characters, without commas, quotation marks and control characters";
     let tag = table.get("tag", what, |value| {
-        text(value).filter(|tag| (1..=40).contains(&tag.chars().count())).map(str::to_owned)
+        // It is a column of the distributions, which are not quoted.
+        let is_plain = |tag: &&str| !tag.contains(|char: char| char.is_control() || matches!(char, ',' | '"'));
+        text(value).filter(|tag| (1..=40).contains(&tag.chars().count())).filter(is_plain).map(str::to_owned)
     })?;
     let nodes: Vec<u32> = topology.hosts().collect();
     let count_of_hosts = nodes.len() as u32;
@@ -138,6 +139,9 @@ pub(super) fn workload(
             let senders = table.get("senders", &what, |value| count(value, 1, last))?.unwrap_or(last);
             let after = |nth| (receiver + nth) % count_of_hosts;
             let senders: Vec<u32> = match table.find("from") {
+                Some(_) if table.find("senders").is_some() => {
+                    return Err(table.error("expected either `senders` or `from`"));
+                }
                 Some(_) => hosts("from", 1)?.into_iter().filter(|&host| host != receiver).collect(),
                 None => (1..=senders).map(after).collect(),
             };
@@ -267,10 +271,7 @@ fn poisson(
     let sizes = Cdf::of(&file)?;
     files.add(path, &file);
     let what = "a fraction of the rate of the links that `load_of` names, above 0 and at most 2";
-    let load = table.need("load", what, |value| {
-        let number = typed(value).parse().ok();
-        number.filter(|load: &f64| *load > 0.0 && *load <= 2.0)
-    })?;
+    let load = table.need("load", what, |value| number(value).filter(|load| *load > 0.0 && *load <= 2.0))?;
     let duration = table.get("duration", TIME, time)?;
     let most = table.get("flows", "a number of flows, at least 1", |value| count(value, 1, u64::MAX))?;
     let limit = match (duration, most) {
