@@ -190,6 +190,9 @@ fn an_interval_is_measured_and_distributions_are_written() {
         let last = lines.clone().rfind(|line| line.starts_with(quantity));
         assert!(last.is_some_and(|line| line.ends_with(",1.000000000")), "{quantity}: {csv}");
     }
+    let piped = hil(&folder, &[&measure[..], &["--distributions", "-", "--format", "json"]].concat());
+    assert_eq!(String::from_utf8(piped.stdout).unwrap(), csv);
+    assert!(piped.stderr.starts_with(b"{\n"), "the summary goes to standard error");
     let refused = |arguments: &[&str], shown: &str| {
         let output = hil(&folder, &[&["sim", "config.txt"], arguments].concat());
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
