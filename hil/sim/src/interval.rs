@@ -91,7 +91,7 @@ pub struct Fairness {
     /// The share of the mean within which rates count as settled.
     pub within: f64,
     /// The time from the beginning of the interval to that of the first window from which on the rate of each flow is within this
-    /// share of the mean of the window, in microseconds; absent if it is not in the last window.
+    /// share of the mean of the window, in microseconds; absent if there is none in which flows were open and received anything.
     pub settled_us: Option<f64>,
 }
 
@@ -176,7 +176,10 @@ impl Fairness {
             jain_mean: (!indices.is_empty()).then(|| indices.iter().sum::<f64>() / indices.len() as f64),
             jain_least: indices.iter().copied().reduce(f64::min),
             within: measure.within,
-            settled_us: windows.get(first).map(|window| micros(window.from - measure.from)),
+            settled_us: windows[first..]
+                .iter()
+                .find(|window| window.jain().is_some())
+                .map(|window| micros(window.from - measure.from)),
         }
     }
 }
@@ -247,5 +250,9 @@ mod tests {
         assert_eq!((fairness.settled_us, fairness.windows, fairness.jain_least), (Some(2.0), 5, Some(0.8)));
         windows.push(Window { from: 12_000_000, ..windows[1] });
         assert_eq!(Fairness::of(&measure, &windows).settled_us, None);
+        let idle = Window { from: 13_000_000, flows: 0, bytes: 0, squares: 0, least: 0, most: 0 };
+        windows.push(idle);
+        assert_eq!(Fairness::of(&measure, &windows).settled_us, None, "without flows nothing has settled");
+        assert_eq!(Fairness::of(&measure, &[idle]).settled_us, None);
     }
 }

@@ -119,7 +119,7 @@ fn two_datacentres(table: &Table<'_>) -> Result<(Topology, BaseRtts)> {
     let cores = optional("cores", 0)?.unwrap_or(0);
     let is_connected = if cores == 0 { pods == 1 } else { aggregations > 0 && cores.is_multiple_of(aggregations) };
     if !is_connected {
-        return Err(table.error("expected one pod, or as many `cores` for each of the `spines` of a pod"));
+        return Err(table.error("expected `cores` to be a multiple of `spines`, or one pod and no `cores`"));
     }
     let groups: Vec<Group> = match table.find("hosts") {
         Some(value) if matches!(value.get_ref(), DeValue::Array(_)) => {
