@@ -8,7 +8,10 @@ use std::process::{Command, Output};
 fn alone(folder: &Path, arguments: &[&str]) -> Output {
     let program = folder.join("hil");
     if !program.exists() {
-        fs::copy(env!("CARGO_BIN_EXE_hil"), &program).unwrap();
+        // Copied by another process: while this one has the copy open, a test in another thread may start a program that inherits
+        // the open file, and then the copy cannot be run ("text file busy").
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_hil")).arg(&program).status().unwrap();
+        assert!(copied.success());
     }
     Command::new(program).args(arguments).current_dir(folder).env_remove("RNIC_CC_TREE").output().unwrap()
 }
