@@ -137,3 +137,19 @@ fn what_is_slow_is_no_stall() {
         assert!(totals.stall.is_none() && totals.completions.len() == 2, "{totals:?}");
     }
 }
+
+/// The watchdog drops what waits at the paused port, and the next event of the flows is a timeout after the end: with looks each
+/// 300 us, the last of which sees no progress, the run has stalled. With a look at 1.5 ms, only one is due by the end.
+#[test]
+fn a_run_without_events_until_its_end_has_stalled() {
+    for (every, has_stalled) in [("300us", true), ("1500us", false)] {
+        let input = read(&format!(
+            "duration = \"2ms\"\nstall = \"{every}\"\n[topology]\nkind = \"star\"\nhosts = 4\nrate = \"100Gb/s\"\n\
+             delay = \"1us\"\n{PFC}[buffer]\nthreshold = 20000\n[watchdog]\ntime = \"10us\"\naction = \"drop\"\n\
+             [[faults]]\nkind = \"loss\"\npackets = \"pfc\"\nfrom = \"12us\"\n\
+             [[workload]]\nkind = \"incast\"\nbytes = 1000000\n"
+        ));
+        let totals = input.scenario().run().unwrap();
+        assert_eq!(totals.stall.is_some(), has_stalled, "{every}: {totals:?}");
+    }
+}

@@ -662,16 +662,22 @@ impl<'a> Network<'a> {
             measurement.pass(now, &self.ports, &self.senders);
         }
         if now >= self.stall_at {
-            let mark = self.progress_mark();
-            if mark == self.progressed.1 {
-                self.totals.stall = self.stall(self.progressed.0);
-            }
-            self.progressed = (now, mark);
-            self.stall_at = now + self.stall_after;
+            self.look_for_stall(now);
         }
         let measure_at = self.measurement.as_ref().map_or(Picos::MAX, |measurement| measurement.next);
         self.look_at = self.sample_at.min(self.stall_at).min(measure_at);
         Ok(self.totals.stall.is_some())
+    }
+
+    /// Looks for what has progressed since the last such look.
+    #[cold]
+    fn look_for_stall(&mut self, now: Picos) {
+        let mark = self.progress_mark();
+        if mark == self.progressed.1 {
+            self.totals.stall = self.stall(self.progressed.0);
+        }
+        self.progressed = (now, mark);
+        self.stall_at = now + self.stall_after;
     }
 
     fn set_up_nodes(&mut self, scenario: &Scenario<'_>, first_ports: &[u32], line_bytes: u16) -> Result<()> {
@@ -771,6 +777,12 @@ impl<'a> Network<'a> {
             };
             let now = event.at();
             if now > self.end {
+                // Nothing happens any more until the end: the second of the looks that are due by then sees no progress.
+                for _ in 0..2 {
+                    if self.stall_at <= self.end {
+                        self.look_for_stall(self.stall_at);
+                    }
+                }
                 return Ok(false);
             }
             if now >= self.look_at && self.look(now)? {
