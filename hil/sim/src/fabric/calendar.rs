@@ -146,17 +146,10 @@ impl Calendar {
     /// Adds an event, which must not be before the last one that was taken.
     #[inline]
     pub(crate) fn add(&mut self, event: Event) {
-        let ahead = (event.at() >> self.length).wrapping_sub(self.day);
-        // Most events: one of the next days, in a place that was used before.
-        if (1..DAYS as u64).contains(&ahead)
-            && let Some(unused) = self.events.get_mut(self.unused as usize)
-            && self.shuffled.is_none()
-        {
-            let place = (event.at() >> self.length) as usize % DAYS;
-            let head = std::mem::replace(&mut self.days[place], self.unused);
-            self.unused = std::mem::replace(unused, (event, head)).1;
-            self.occupied[place / 64] |= 1 << (place % 64);
-            self.near += 1;
+        let day = event.at() >> self.length;
+        // Most events: one of the next days.
+        if (1..DAYS as u64).contains(&day.wrapping_sub(self.day)) && self.shuffled.is_none() {
+            self.put(day, event);
         } else {
             self.add_otherwise(event);
         }
@@ -204,20 +197,23 @@ impl Calendar {
         self.shuffled = Some((events, random));
     }
 
+    #[inline]
     fn put(&mut self, day: u64, event: Event) {
-        let place = day as usize % DAYS;
-        let head = &mut self.days[place];
-        let entry = (event, *head);
         if self.unused == NONE {
-            *head = self.events.len() as u32;
-            self.events.push(entry);
-        } else {
-            *head = self.unused;
-            let unused = &mut self.events[*head as usize];
-            self.unused = std::mem::replace(unused, entry).1;
+            self.grow();
         }
+        let place = day as usize % DAYS;
+        let head = std::mem::replace(&mut self.days[place], self.unused);
+        self.unused = std::mem::replace(&mut self.events[self.unused as usize], (event, head)).1;
         self.occupied[place / 64] |= 1 << (place % 64);
         self.near += 1;
+    }
+
+    /// Adds an unused place.
+    #[cold]
+    fn grow(&mut self) {
+        self.unused = self.events.len() as u32;
+        self.events.push((Event::new(0, Class::Wake, 0), NONE));
     }
 
     /// Makes the next day that has events today. Nothing changes if there is none.
