@@ -9,7 +9,6 @@ use super::switch::Notice;
 use super::{Network, Place};
 use crate::Picos;
 use anyhow::Result;
-use cc_core::Nanos;
 
 /// A packet that has passed so many nodes goes no further: the hop limit in the headers of all packets.
 const HOP_LIMIT: u8 = 64;
@@ -68,8 +67,6 @@ impl Network<'_> {
                 Place::Switch(switch) => {
                     while let Some(packet) = self.ports[port as usize].take_any(now, &mut self.slab) {
                         self.queue_changed(now, port);
-                        let flow = self.slab.meta(packet).flow;
-                        self.ports[port as usize].hold(flow, now, Nanos::ZERO, &mut self.slab);
                         if self.slab.meta(packet).counted {
                             self.release(now, switch, packet);
                         }
@@ -121,8 +118,13 @@ impl Network<'_> {
     }
 
     /// A packet is lost because the link of a port is down.
-    pub(super) fn lose(&mut self, now: Picos, port: u32, packet: PacketId, fault: usize) {
+    fn lose(&mut self, now: Picos, port: u32, packet: PacketId, fault: usize) {
         self.faults.count(fault, 1);
+        self.lose_counted(now, port, packet, fault);
+    }
+
+    /// A packet that has left by a port is lost by a rule that has counted it.
+    pub(super) fn lose_counted(&mut self, now: Picos, port: u32, packet: PacketId, fault: usize) {
         self.faults.lose(now, port, fault, self.slab.meta(packet).flow);
         self.totals.lost += 1;
         self.drop_packet(packet);

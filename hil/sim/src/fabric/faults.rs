@@ -9,7 +9,7 @@ use super::packets::PacketId;
 use super::port::Port;
 use super::stall::Loss;
 use super::switch::Notice;
-use super::topology::Topology;
+use super::topology::{Link, Topology};
 use crate::Picos;
 use crate::workload::stream;
 use anyhow::{Result, ensure};
@@ -259,12 +259,18 @@ impl Fault {
         next.filter(|&next| next != Picos::MAX)
     }
 
-    /// Whether it is for this port, or frames that leave by it.
-    fn covers(&self, port: &Port, ports: &[Port]) -> bool {
+    /// Whether it is for frames that go over a link from one node to another, or for the port at the first of them.
+    fn covers(&self, link: u32, [from, to]: [u32; 2]) -> bool {
         let selects = |list: &[u32], number| list.is_empty() || list.contains(&number);
-        selects(&self.links, port.link)
-            && selects(&self.leaving, port.node)
-            && selects(&self.entering, ports[port.peer as usize].node)
+        selects(&self.links, link) && selects(&self.leaving, from) && selects(&self.entering, to)
+    }
+
+    /// Whether it is for a link of a topology, in one direction at least.
+    pub(crate) fn covers_any(&self, topology: &Topology) -> bool {
+        let mut links = (0u32..).zip(&topology.links);
+        links.any(|(link, &Link { ends: [one, other], .. })| {
+            self.covers(link, [one, other]) || self.covers(link, [other, one])
+        })
     }
 
     /// Whether it takes effect on a frame, of which nothing is known if it reads no frames. `seen` has how many frames of each flow it
@@ -425,7 +431,10 @@ impl Faults {
                 return Vec::new();
             }
             let at_port = |(number, port): (u32, &Port)| {
-                let covers = |rule: &Fault| rule.action.target() == target && rule.covers(port, ports);
+                let covers = |rule: &Fault| {
+                    let ends = [port.node, ports[port.peer as usize].node];
+                    rule.action.target() == target && rule.covers(port.link, ends)
+                };
                 let of_port = rules.iter().enumerate().filter(|(_, rule)| covers(rule));
                 let reads_frames = of_port.clone().any(|(_, rule)| rule.reads_frames());
                 let random = |rule| stream(seed, &format!("fault {rule} at port {number}"));
@@ -515,8 +524,9 @@ impl Faults {
     /// The clock of the host at a port.
     #[cold]
     pub(super) fn clock(&mut self, now: Picos, port: u32) -> Picos {
-        let mut reading = now + self.clock_ahead(now, port);
         let rule = self.clock_rule(now, port);
+        let offset = rule.map_or(0, |(_, offset, ..)| offset);
+        let mut reading = now + self.clock_zero.saturating_add_signed(offset);
         let last = &mut self.readings[port as usize];
         if let Some((rule, _, jitter, backward)) = rule {
             self.counts[rule] += 1;

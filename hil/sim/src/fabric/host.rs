@@ -819,13 +819,10 @@ impl Network<'_> {
             self.show(now, Origin::Arrived, packet)?;
         }
         let Meta { flow, kind, .. } = *self.slab.meta(packet);
+        let mut may_send = true;
         match kind {
             Kind::Data => self.on_data(now, host, flow, packet)?,
-            Kind::Ack => {
-                let changed = self.on_ack(now, host, flow, packet)?;
-                self.slab.remove(packet);
-                return if changed { self.transmit(now, host) } else { Ok(()) };
-            }
+            Kind::Ack => may_send = self.on_ack(now, host, flow, packet)?,
             Kind::Cnp => {
                 self.senders[flow as usize].cnps += 1;
                 self.with_headers(packet, |network, roce| {
@@ -837,7 +834,7 @@ impl Network<'_> {
             }
         }
         self.slab.remove(packet);
-        self.transmit(now, host)
+        if may_send { self.transmit(now, host) } else { Ok(()) }
     }
 
     /// Calls a function with a copy of the headers of a packet: the frames that a NIC or a stage sends are put in slots of the same

@@ -714,8 +714,8 @@ impl<'a> Network<'a> {
                         }
                     };
                     let flows: usize = sent[node];
-                    // Four entries for each flow that is received: the table is set-associative, and few flows then share a set.
                     let start = instant(self.faults.clock_ahead(0, ports.start));
+                    // Four entries for each flow that is received: the table is set-associative, and few flows then share a set.
                     let peers: usize = scenario.records.unwrap_or(4 * received[node]);
                     let nic = self.groups[group].add(start, flows.max(1), peers.next_power_of_two().max(4));
                     self.places.push(Place::Host(self.hosts.len() as u32));
@@ -728,11 +728,13 @@ impl<'a> Network<'a> {
                         ports.len()
                     );
                     self.places.push(Place::Switch(self.switches.len() as u32));
+                    let mut stages = Vec::new();
                     for number in ports.clone() {
                         let Port { peer, .. } = self.ports[number as usize];
                         let neighbour = self.ports[peer as usize].node;
                         let port = &mut self.ports[number as usize];
                         let place = scenario.topology.port(node as u32, neighbour, port.bits_per_second());
+                        stages.push((scenario.stages)(place)?);
                         let queues = (scenario.queues)(place);
                         port.scheduler = Scheduler::new(&queues, line_bytes).map(Box::new);
                         let unmarked = (0..).zip(&queues).filter(|(_, queue)| !queue.ecn);
@@ -743,12 +745,6 @@ impl<'a> Network<'a> {
                     let buffer = buffer.map(|buffer| SharedBuffer::new(buffer, own, line_bytes, &self.effects));
                     let buffer = buffer.transpose().with_context(|| format!("the buffer of switch {node}"))?;
                     let seed = scenario.seed ^ (node as u64) << 32;
-                    let stages = own.iter().map(|port| {
-                        let neighbour = self.ports[port.peer as usize].node;
-                        let port = scenario.topology.port(node as u32, neighbour, port.bits_per_second());
-                        (scenario.stages)(port)
-                    });
-                    let stages = stages.collect::<Result<_>>()?;
                     let place = (node as u32, ports.start, *kind == Kind::Relay);
                     let packets = (line_bytes, scenario.base_rtt);
                     let switch = Switch::new(place, (own, buffer), packets, classes, stages, seed)?;
@@ -890,9 +886,7 @@ impl<'a> Network<'a> {
         match self.faults.on_arrival(now, peer, describe) {
             Outcome::Arrives => self.accept(now, port, packet),
             Outcome::Lost(fault) => {
-                self.faults.lose(now, peer, fault, self.slab.meta(packet).flow);
-                self.totals.lost += 1;
-                self.drop_packet(packet);
+                self.lose_counted(now, peer, packet, fault);
                 Ok(())
             }
             Outcome::Held(until) => {

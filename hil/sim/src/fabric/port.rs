@@ -200,7 +200,9 @@ impl Port {
         if let Some(queues) = &mut self.flow_queues {
             queues.end_holds();
         }
-        self.next(now, slab).ok()
+        let id = self.next(now, slab).ok()?;
+        self.hold(slab.meta(id).flow, now, Nanos::ZERO, slab);
+        Some(id)
     }
 
     /// Takes the packet that has arrived at the other end by this time, and when the next one arrives, if one is on its way. If the

@@ -254,9 +254,7 @@ impl Switch {
     fn next_wake(&self) -> u64 {
         self.chains.iter().map(|chain| chain.next_wake().nanos()).min().unwrap_or(u64::MAX)
     }
-}
 
-impl Switch {
     /// Its node number.
     pub(super) const fn node(&self) -> u32 {
         self.node
@@ -282,21 +280,10 @@ impl Network<'_> {
         let meta = self.slab.meta_mut(packet);
         let counted = meta.kind == Kind::Data || self.effects.acks_with_data;
         (meta.ingress, meta.counted) = (ingress, counted);
-        let Meta { flow, hops, kind, line_bytes, class, .. } = *meta;
+        let meta = *meta;
+        let Meta { kind, line_bytes, class, .. } = meta;
         let bytes = u32::from(line_bytes);
-        let egress = match kind {
-            _ if self.faults.has_failures => match self.egress_around(now, switch, packet) {
-                Some(egress) => egress,
-                None => return Ok(()),
-            },
-            Kind::Cnp => self.egress_of_cnp(switch, flow),
-            Kind::Data | Kind::Ack | Kind::Request | Kind::Reply => {
-                match self.senders[flow as usize].egress_at(kind, hops.into()) {
-                    Some(egress) => egress,
-                    None => self.spray(switch, flow)?,
-                }
-            }
-        };
+        let Some(egress) = self.egress(now, switch, packet, &meta)? else { return Ok(()) };
         if self.drops_in_storms && counted && self.ports[egress as usize].ignored >> class & 1 != 0 {
             self.drop_in_storm(egress, class, packet);
             return Ok(());
@@ -344,6 +331,24 @@ impl Network<'_> {
             self.queue_changed(now, egress);
         }
         self.start_sending(now, switch, egress)
+    }
+
+    /// The port by which a packet leaves a switch; `None` if it does not, because links have failed.
+    #[inline(always)]
+    fn egress(&mut self, now: Picos, switch: u32, packet: PacketId, meta: &Meta) -> Result<Option<u32>> {
+        if self.faults.has_failures {
+            return Ok(self.egress_around(now, switch, packet));
+        }
+        let Meta { flow, hops, kind, .. } = *meta;
+        Ok(Some(match kind {
+            Kind::Cnp => self.egress_of_cnp(switch, flow),
+            Kind::Data | Kind::Ack | Kind::Request | Kind::Reply => {
+                match self.senders[flow as usize].egress_at(kind, hops.into()) {
+                    Some(egress) => egress,
+                    None => self.spray(switch, flow)?,
+                }
+            }
+        }))
     }
 
     /// Drops all packets of a switch's queue, which is in a storm.
@@ -592,12 +597,8 @@ impl Network<'_> {
     fn send_cnp(&mut self, now: Picos, switch: u32, packet: PacketId) -> Result<()> {
         self.show(now, Origin::Switch, packet)?;
         self.switches[switch as usize].feedback.cnps += 1;
-        let egress = if self.faults.has_failures {
-            let Some(egress) = self.egress_around(now, switch, packet) else { return Ok(()) };
-            egress
-        } else {
-            self.egress_of_cnp(switch, self.slab.meta(packet).flow)
-        };
+        let meta = *self.slab.meta(packet);
+        let Some(egress) = self.egress(now, switch, packet, &meta)? else { return Ok(()) };
         self.ports[egress as usize].push(&mut self.slab, packet, None);
         self.start_sending(now, switch, egress)
     }

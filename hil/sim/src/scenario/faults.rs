@@ -69,13 +69,7 @@ fn fault(table: &Table<'_>, topology: &Topology, flows: usize) -> Result<Fault> 
         ..Fault::of(action)
     };
     table.finish()?;
-    let is_among = |list: &[u32], number| list.is_empty() || list.contains(&number);
-    let fits = |(link, ends): (u32, [u32; 2])| {
-        let ways = [ends, [ends[1], ends[0]]];
-        let goes = |[from, to]: [u32; 2]| is_among(&fault.leaving, from) && is_among(&fault.entering, to);
-        is_among(&fault.links, link) && ways.into_iter().any(goes)
-    };
-    if !of_nics && !(0..).zip(topology.links.iter().map(|link| link.ends)).any(fits) {
+    if !of_nics && !fault.covers_any(topology) {
         return Err(
             table.error("no link fits: expected one of `links` that leads from one of `leaving` to one of `entering`")
         );
