@@ -137,9 +137,10 @@ impl Pods {
 /// cores, the DCI switch, and its relays.
 #[derive(Clone, Debug)]
 pub(crate) struct TwoDatacentres {
-    /// The tiers of each datacentre. Without aggregation switches there is one pod, and the leaves are the uppermost tier.
+    /// The tiers of each datacentre, whose [`Pods::hosts`] is not used: `hosts` has those of a leaf. Without aggregation switches
+    /// there is one pod, and the leaves are the uppermost tier.
     pub(crate) pods: Pods,
-    /// The links of a leaf's hosts in each datacentre: as many as [`Pods::hosts`] says at most.
+    /// The links of the hosts of a leaf in each datacentre.
     pub(crate) hosts: [Vec<LinkSpec>; 2],
     /// Every link between switches of one datacentre.
     pub(crate) trunk: LinkSpec,

@@ -107,7 +107,8 @@ impl Routes {
         };
         routes.compute(peers)?;
         for route in &topology.routes {
-            route.check(topology)?;
+            let is_linked = || routes.peers_of(route.at).contains(&route.via);
+            route.check(topology, is_linked)?;
             let links = routes.ports_of(route.at).filter(|&port| routes.peers[port as usize] == route.via);
             let links: Vec<u32> = links.collect();
             let ports = routes.explicit.entry((route.at, route.to)).or_default();
@@ -161,24 +162,28 @@ impl Routes {
 
     /// Checks that no packet for the host `to` can come to a switch twice.
     fn check_circles(&self, to: u32) -> Result<()> {
-        let switches = (0u32..).zip(&self.numbers).filter(|&(_, &number)| number != NO_SWITCH);
-        let next = |(node, _)| {
-            let ports = self.onward(node, to);
-            (node, ports.into_iter().map(|port| self.peers[port as usize]).collect::<Vec<u32>>())
-        };
-        let mut left: BTreeMap<u32, Vec<u32>> = switches.map(next).collect();
-        // A switch is in no circle if none of those that it sends to is.
-        while let before = left.len()
-            && {
-                let open: BTreeSet<u32> = left.keys().copied().collect();
-                left.retain(|_, next| next.iter().any(|node| open.contains(node)));
-                left.len() < before
+        let mut next = vec![Vec::new(); self.numbers.len()];
+        let mut before = next.clone();
+        for node in (0..self.numbers.len() as u32).filter(|&node| self.switch(node).is_some()) {
+            let ports = self.onward(node, to).into_iter();
+            next[node as usize] = ports.map(|port| self.peers[port as usize]).collect::<Vec<u32>>();
+            next[node as usize].iter().for_each(|&peer| before[peer as usize].push(node));
+        }
+        // A node is in no circle if none of those that it sends to is.
+        let mut open: Vec<usize> = next.iter().map(Vec::len).collect();
+        let mut done: Vec<u32> = (0..open.len() as u32).filter(|&node| open[node as usize] == 0).collect();
+        while let Some(node) = done.pop() {
+            for &from in &before[node as usize] {
+                open[from as usize] -= 1;
+                if open[from as usize] == 0 {
+                    done.push(from);
+                }
             }
-        {}
-        let Some((&first, _)) = left.first_key_value() else { return Ok(()) };
-        let mut circle = vec![first];
+        }
+        let Some(first) = open.iter().position(|&open| open > 0) else { return Ok(()) };
+        let mut circle = vec![first as u32];
         loop {
-            let next = left[&circle[circle.len() - 1]].iter().find(|&node| left.contains_key(node));
+            let next = next[circle[circle.len() - 1] as usize].iter().find(|&&node| open[node as usize] > 0);
             let next = *next.expect("each switch that is left sends to another one that is");
             if let Some(begin) = circle.iter().position(|&node| node == next) {
                 circle.drain(..begin);
@@ -294,16 +299,16 @@ impl Routes {
 
 impl Route {
     /// Checks that it leads from a switch over one of its links to a host, none of which needs to be the host's own link.
+    /// `is_linked` returns whether its switch has a link to its next node.
     ///
     /// # Errors
     /// It does not.
-    pub(crate) fn check(&self, topology: &Topology) -> Result<()> {
+    pub(crate) fn check(&self, topology: &Topology, is_linked: impl FnOnce() -> bool) -> Result<()> {
         let Self { at, to, via } = *self;
         let kind = |node: u32| topology.nodes.get(node as usize).copied();
         ensure!(kind(at).is_some_and(|kind| kind != Kind::Host), "a route at node {at}: expected a switch");
         ensure!(kind(to) == Some(Kind::Host), "a route of switch {at} to node {to}: expected a host");
-        let is_linked = topology.links.iter().any(|link| [[at, via], [via, at]].contains(&link.ends));
-        ensure!(is_linked, "a route of switch {at} via node {via}: expected a node to which the switch has a link");
+        ensure!(is_linked(), "a route of switch {at} via node {via}: expected a node to which the switch has a link");
         ensure!(
             via == to || kind(via) != Some(Kind::Host),
             "a route of switch {at} to host {to} via host {via}, which does not forward"

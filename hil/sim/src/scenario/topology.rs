@@ -131,14 +131,13 @@ fn two_datacentres(table: &Table<'_>) -> Result<(Topology, BaseRtts)> {
         }
     };
     let trunk = link(table, ["trunk_rate", "trunk_delay"], groups.first().map(|group| group.link))?;
-    let long_link = |table: &Table<'_>| link(table, ["rate", "delay"], None);
     let what = "[[topology.long_links]], each with rate and delay";
     let long_links = table.find("long_links").ok_or_else(|| table.missing("long_links", what))?;
     let long_links: Vec<LinkSpec> = array(source, long_links)?
         .iter()
         .map(|value| {
             let table = Table::of(source, value)?;
-            let link = long_link(&table)?;
+            let link = link(&table, ["rate", "delay"], None)?;
             table.finish()?;
             Ok(link)
         })
@@ -209,21 +208,18 @@ pub(super) fn routes(root: &Table<'_>, topology: &mut Topology) -> Result<()> {
         };
         let (hosts, hops) = (nodes("to", "the numbers of hosts")?, nodes("via", "the numbers of linked nodes")?);
         table.finish()?;
-        let kind = |node: u32| topology.nodes.get(node as usize).copied();
-        let (is_switch, are_hosts) = (
-            kind(at).is_some_and(|kind| kind != Kind::Host),
-            hosts.iter().map(|&(_, to)| kind(to) == Some(Kind::Host)),
-        );
-        let are_hosts: Vec<bool> = are_hosts.collect();
-        for ((of_host, to), is_host) in hosts.into_iter().zip(are_hosts) {
-            for (of_hop, via) in &hops {
-                let route = Route { at, to, via: *via };
+        let is_switch = topology.nodes.get(at as usize).is_some_and(|&kind| kind != Kind::Host);
+        for (of_host, to) in hosts {
+            let is_host = topology.nodes.get(to as usize) == Some(&Kind::Host);
+            for &(ref of_hop, via) in &hops {
                 let place = match (is_switch, is_host) {
                     (false, _) => table.find("at").map_or(0..0, Value::span),
                     (true, false) => of_host.clone(),
                     (true, true) => of_hop.clone(),
                 };
-                route.check(topology).map_err(|error| source.error(&place, &error.to_string()))?;
+                let route = Route { at, to, via };
+                let is_linked = || topology.links.iter().any(|link| [[at, via], [via, at]].contains(&link.ends));
+                route.check(topology, is_linked).map_err(|error| source.error(&place, &error.to_string()))?;
                 topology.routes.push(route);
             }
         }
