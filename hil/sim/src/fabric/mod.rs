@@ -43,6 +43,7 @@ pub use scheduler::{QueueSettings, Service};
 pub use series::{Quantity, Sample, Subject};
 pub use stall::{Loss, Obstacle, Stall, StalledFlow};
 pub use switch::SwitchFeedback;
+pub(crate) use switch::check_stages;
 pub use topology::{Kind, Link, Route, SwitchPort, Topology};
 pub use transport::{Recovery, Transport};
 pub use watchdog::{Storm, StormAction, Watchdog};

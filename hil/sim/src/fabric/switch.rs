@@ -159,16 +159,33 @@ impl SendPfc for Output<'_> {
     }
 }
 
-/// Stages without queues, with the settings of the first port that has them.
+/// These stages, on the queues of so many ports, none of which is configured.
 ///
 /// # Errors
-/// No such stage, or stages that do not go together.
-fn new_chain(stages: &Stages, ports: usize) -> Result<Chain> {
+/// No such stage, or stages that cannot be in one list.
+fn list(stages: &Stages, ports: usize) -> Result<Chain> {
     let mut chain = Chain::new(instant(0));
     chain.make_room(ports * Queue::CLASSES);
     for (name, settings) in stages {
         chain.stages_mut().add(name, settings)?;
     }
+    Ok(chain)
+}
+
+/// Checks that a port to a link can have these stages.
+///
+/// # Errors
+/// No such stage, stages that cannot be in one list, or settings that do not fit the link.
+pub(crate) fn check_stages(stages: &Stages, link: &Link) -> Result<()> {
+    Ok(list(stages, 1)?.configure(instant(0), Queue { port: 0, class: 0 }, link, &(), 0)?)
+}
+
+/// The stages of some ports of a switch, which begin with the settings of the first of these ports.
+///
+/// # Errors
+/// No such stage, or stages that do not go together.
+fn new_chain(stages: &Stages, ports: usize) -> Result<Chain> {
+    let chain = list(stages, ports)?;
     let takes_replies = takes_replies(&chain);
     for counting in [<Mmu as OnQueues>::Stage::<Heap>::NAME, <Relays as QueueStage>::NAME] {
         ensure!(

@@ -5,16 +5,14 @@ use super::table::{
 };
 use super::{MOST_NODES, array, misplaced};
 use crate::fabric::{
-    Buffer, Headroom, Kind, Limits, QueueSettings, Service, StormAction, SwitchPort, Threshold, Topology, Watchdog,
+    self, Buffer, Headroom, Kind, Limits, QueueSettings, Service, StormAction, SwitchPort, Threshold, Topology,
+    Watchdog,
 };
 use crate::marking::Stages;
 use anyhow::Result;
 use cc_core::params::{Field, Settings};
-use cc_core::table::Heap;
-use cc_core::{Instant, Link, Nanos};
-use cc_cp::Queue;
+use cc_core::{Link, Nanos};
 use cc_cp::int::IntSettings;
-use cc_cp::list::StageList;
 use hil_algorithms::settings::{ResolvedSettings, SettingsTable, typed};
 use hil_algorithms::stage;
 use std::collections::BTreeMap;
@@ -231,7 +229,9 @@ pub(super) fn queues_of(queues: &Queues, port: &SwitchPort) -> [QueueSettings; 8
 /// Classes in an array, a bit each.
 fn classes(value: &DeValue<'_>) -> Option<u8> {
     let DeValue::Array(classes) = value else { return None };
-    let classes = Some(classes).filter(|classes| !classes.is_empty())?;
+    if classes.is_empty() {
+        return None;
+    }
     classes.iter().try_fold(0, |bits, class| Some(bits | 1 << count(class.get_ref(), 0, 7u8)?))
 }
 
@@ -311,21 +311,11 @@ pub(super) fn stages(
                 }
             }
         }
-        check_stages(&stages, &link(port.bits_per_second))
+        fabric::check_stages(&stages, &link(port.bits_per_second))
             .map_err(|error| source.error(&at, &format!("stages at {place}: {error}")))?;
         of_ports.insert(key, stages);
     }
     Ok(of_ports)
-}
-
-/// Checks that a port can have these stages.
-fn check_stages(stages: &Stages, link: &Link) -> Result<()> {
-    let mut switch = cc_cp::Switch::<StageList, Heap>::new(Instant::from_nanos(0));
-    switch.make_room(Queue::CLASSES);
-    for (name, settings) in stages {
-        switch.stages_mut().add(name, settings)?;
-    }
-    Ok(switch.configure(Instant::from_nanos(0), Queue { port: 0, class: 0 }, link, &(), 0)?)
 }
 
 /// Checks that senders multiply the units of compact telemetry by what the stage with these settings divides them by.
