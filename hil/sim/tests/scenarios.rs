@@ -460,6 +460,21 @@ fn routes_in_a_circle_are_refused() {
     assert!(error.contains("scenario.toml:2:"), "{error}");
 }
 
+/// Clockwise around a ring of n switches, the acknowledgements of a flow to the next switch take n + 1 links: 254 is the most.
+#[test]
+fn explicit_routes_lead_over_at_most_254_links() {
+    let ring = |switches: u32| {
+        format!(
+            "[topology]\nkind = \"ring\"\nswitches = {switches}\nhosts = 1\nrate = \"100Gb/s\"\ndelay = \"1us\"\n\
+             [algorithm]\nname = \"pfc\"\n[[workload]]\nkind = \"pairs\"\npairs = [[0, 1]]\nbytes = 1000\n"
+        )
+    };
+    let totals = read(&ring(253), &[]).unwrap().scenario().run().unwrap();
+    assert_eq!((totals.completions.len(), totals.packet_hops), (1, 3 + 254));
+    let error = read(&ring(254), &[]).err().unwrap().to_string();
+    assert!(error.starts_with("no path of at most 254 hops from node 1 to node 0\n"), "{error}");
+}
+
 #[test]
 fn senders_and_switches_have_one_multiplier_of_telemetry() {
     let text = fs::read_to_string(example("parking-lot.toml")).unwrap().replacen("int_multi = 4", "int_multi = 2", 1);

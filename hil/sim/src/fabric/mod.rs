@@ -1069,7 +1069,9 @@ pub(crate) fn links_of_flows(
     let (ports, first_ports) = lay_ports(topology, &Effects::default())?;
     let routes = Routes::new(topology, (&ports, first_ports), false, PathChoice::Hash)?;
     let links = move |from, to, tuple| -> Result<Vec<u32>> {
-        let path = routes.path(from, to, tuple).with_context(|| format!("no path from node {from} to node {to}"))?;
+        let path = routes
+            .path(from, to, tuple)
+            .with_context(|| format!("no path of at most 254 hops from node {from} to node {to}"))?;
         Ok(path.into_iter().map(|port| ports[port as usize].link).collect())
     };
     Ok(flows.iter().map(move |&FlowSpec { source, destination, tuple, .. }| {

@@ -231,7 +231,8 @@ impl Routes {
         ends.map(|end| self.distances[row + end]).min().filter(|&hops| hops != NEVER).map(|hops| hops + 1)
     }
 
-    /// The ports by which packets of a flow from one host to another leave each node; `None` if there is no path.
+    /// The ports by which packets of a flow from one host to another leave each node; `None` if there is no path, or only one that is
+    /// longer than 254 hops.
     pub(crate) fn path(&self, from: u32, to: u32, tuple: FlowTuple) -> Option<Vec<u32>> {
         let mut path = Vec::new();
         let mut node = from;
@@ -240,7 +241,7 @@ impl Routes {
             path.push(port);
             node = self.peers[port as usize];
             // Explicit routes and shortest paths around a link that is down may lead in a circle.
-            if path.len() > self.numbers.len() {
+            if path.len() >= usize::from(NEVER) {
                 return None;
             }
         }
