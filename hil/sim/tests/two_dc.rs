@@ -240,9 +240,10 @@ fn mlcc_runs_for_a_second() {
     assert!(far.telemetry > 200_000 && all.abs_diff(5 * far.telemetry) < 20_000, "{all} and {}", far.telemetry);
 }
 
-/// The DCI switch of the receiver holds each flow to the rate that the acknowledgements which pass it grant. So what two hosts at
-/// 25 Gb/s send in 2 ms, before they hear of each other, waits in the queues of their flows there, at most 12.5 MB, and the leaf
-/// that has the receiver never pauses. Without acknowledgements each queue keeps its first rate, that of the receiver's link.
+/// Two hosts send at 25 Gb/s to one at 25 Gb/s. For the 2 ms of a round trip neither sender has feedback, so that they send 12.5 MB.
+/// The receiver's DCI switch sends each flow on at the rate that the acknowledgements passing it grant: the rest waits there, in the
+/// queues of the flows, and the receiver's leaf never pauses a port. Where no acknowledgement passes, each queue keeps its first
+/// rate, that of the receiver's link.
 #[test]
 fn queues_of_flows_take_their_rates_from_acknowledgements() {
     let text = example("mlcc.toml");
