@@ -153,6 +153,12 @@ pub fn slowdowns(slowdowns: &[(u64, f64)]) -> String {
     Plot { title, labels: ["slowdown".to_owned(), "share".to_owned()], is_log: true, lines }.svg()
 }
 
+/// Values over something else: a line through points for each name, eight at most. The vertical axis begins at 0.
+pub fn lines(title: String, label: String, lines: Vec<(String, Vec<(f64, f64)>)>) -> String {
+    let lines = lines.into_iter().map(|(name, points)| Line { name, points }).collect();
+    Plot { title, labels: [label, String::new()], is_log: false, lines }.svg()
+}
+
 /// States of a run that are to be plotted over time.
 #[derive(Debug, Default)]
 pub struct States(BTreeMap<Subject, Vec<(Picos, u64)>>);

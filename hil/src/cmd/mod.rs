@@ -5,6 +5,7 @@ mod cycles;
 mod footprint;
 mod list;
 mod observe;
+mod paper;
 mod replay;
 mod rtl;
 mod run;
@@ -41,6 +42,8 @@ enum Verb {
     Footprint(footprint::Args),
     /// Lists the algorithms with their parameters and presets, and the cores.
     List(list::Args),
+    /// Runs closed-loop experiments of the papers, by criteria, and shows what was measured beside what the papers claim.
+    Paper(paper::Args),
     /// Replays a capture natively, and with --core on a core that runs the firmware too.
     Replay(replay::Args),
     /// Compares the model of a core with its RTL, cycle by cycle: needs verilator, g++ and pip.
@@ -87,6 +90,7 @@ impl Cli {
             Verb::Cycles(args) => cycles::run(&args),
             Verb::Footprint(args) => footprint::run(&args),
             Verb::List(args) => list::run(&args),
+            Verb::Paper(args) => paper::run(&args),
             Verb::Replay(args) => return replay::run(&args),
             Verb::Rtl(args) => rtl::run(&args),
             Verb::Run(args) => run::run(&args),

@@ -31,6 +31,18 @@ pub enum Quantity {
 }
 
 impl Quantity {
+    /// Every quantity.
+    pub const ALL: [Self; 9] = [
+        Self::Queue,
+        Self::Control,
+        Self::Sent,
+        Self::Marks,
+        Self::Paused,
+        Self::Rate,
+        Self::Window,
+        Self::Acked,
+        Self::Cnps,
+    ];
     const OF_PORT: [Self; 4] = [Self::Control, Self::Sent, Self::Marks, Self::Paused];
     const OF_FLOW: [Self; 4] = [Self::Rate, Self::Window, Self::Acked, Self::Cnps];
 

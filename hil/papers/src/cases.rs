@@ -1,0 +1,90 @@
+//! The cases of an experiment, each with its scenario.
+
+use crate::experiment::{Experiment, Point, Set};
+use anyhow::{Context, Result, anyhow, bail};
+use std::collections::BTreeMap;
+use toml::{Table, Value};
+
+/// A case: a point of each axis.
+#[derive(Clone, Debug)]
+pub(crate) struct Case<'a> {
+    pub(crate) points: Vec<&'a Point>,
+}
+
+impl Case<'_> {
+    /// Whether it has a point of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.points.iter().any(|point| point.name == name)
+    }
+
+    /// The names of its points.
+    pub(crate) fn name(&self) -> String {
+        self.points.iter().map(|point| point.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What a run has come to.
+#[derive(Default)]
+pub(crate) struct Run {
+    /// The values that are measured in it, by name.
+    pub(crate) values: BTreeMap<String, f64>,
+    /// What is drawn of it, in the order of the figures.
+    pub(crate) series: Vec<(String, String)>,
+}
+
+/// The runs of a case, in the order of seeds.
+pub(crate) struct CaseRuns<'a> {
+    pub(crate) case: Case<'a>,
+    pub(crate) runs: Vec<Run>,
+}
+
+/// All cases of an experiment, without those that it leaves out.
+pub(crate) fn cases(experiment: &Experiment) -> Vec<Case<'_>> {
+    let mut cases = vec![Case { points: Vec::new() }];
+    for axis in &experiment.axes {
+        let extended = cases.iter().flat_map(|case| {
+            axis.points.iter().map(|point| Case { points: case.points.iter().copied().chain([point]).collect() })
+        });
+        cases = extended.collect();
+    }
+    let is_left_out = |case: &Case<'_>| experiment.except.iter().any(|points| points.iter().all(|name| case.has(name)));
+    cases.retain(|case| !is_left_out(case));
+    cases
+}
+
+/// The scenario of a case under a preset, as text.
+pub(crate) fn scenario(experiment: &Experiment, case: &Case<'_>, preset: &str) -> Result<String> {
+    let mut scenario = experiment.scenario.clone();
+    let of_preset = experiment.presets.get(preset);
+    for set in of_preset.into_iter().chain(case.points.iter().map(|point| &point.set)) {
+        replace(&mut scenario, set)?;
+    }
+    Ok(toml::to_string(&scenario)?)
+}
+
+/// Replaces what a set names.
+fn replace(scenario: &mut Table, set: &Set) -> Result<()> {
+    for (path, value) in set {
+        let (parents, key) = path.rsplit_once('/').map_or((None, path.as_str()), |(parents, key)| (Some(parents), key));
+        let mut place = &mut *scenario;
+        let mut parts = parents.into_iter().flat_map(|parents| parents.split('/')).peekable();
+        while let Some(part) = parts.next() {
+            let entry = place.get_mut(part).with_context(|| format!("{path}: the scenario has no `{part}`"))?;
+            let inner = match entry {
+                Value::Array(elements) => {
+                    let number = parts.next().and_then(|number| number.parse::<usize>().ok());
+                    let number =
+                        number.with_context(|| format!("{path}: expected the number of an element of `{part}`"))?;
+                    elements.get_mut(number).with_context(|| format!("{path}: `{part}` has no element {number}"))?
+                }
+                other => other,
+            };
+            place = inner.as_table_mut().ok_or_else(|| anyhow!("{path}: `{part}` is not a table"))?;
+        }
+        if key.is_empty() {
+            bail!("{path}: expected a key at its end");
+        }
+        place.insert(key.to_owned(), value.clone());
+    }
+    Ok(())
+}

@@ -1,0 +1,285 @@
+//! What a value is in a run.
+
+use anyhow::{Context, Result, anyhow, bail};
+use hil_sim::fabric::{Kind, Levels, MeasuredPort, Totals};
+use hil_sim::input::Input;
+use hil_sim::summary;
+use serde::Deserialize;
+
+/// What is measured in a run. Links, queues and rates are those of the scenario's `[measure]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum Measure {
+    /// A number of the summary that `hil sim --format json` prints, by its JSON pointer; of a list its length.
+    Summary(String),
+    /// A link, one way.
+    Link {
+        /// The node that it leaves.
+        from: String,
+        /// The node that it enters.
+        to: String,
+        /// Which figure.
+        figure: LinkFigure,
+    },
+    /// The share of time in which PFC paused the links of the hosts that send, the mean over them.
+    SendersPaused {},
+    /// The data queue of a switch port, in bytes.
+    Queue {
+        /// The switch.
+        at: String,
+        /// The node at the other end of its link.
+        to: String,
+        /// Which figure.
+        figure: Level,
+    },
+    /// The data queues of all ports of a switch together, in bytes.
+    Buffer {
+        /// The switch.
+        at: String,
+        /// Which figure.
+        figure: Level,
+    },
+    /// The payload that the receivers of flows got in order, in Gb/s.
+    Rates {
+        /// The flows: those with this tag, without it all.
+        tag: Option<String>,
+        /// Of their rates.
+        figure: Statistic,
+    },
+    /// The times of completion of flows, in microseconds.
+    Fct {
+        /// The flows: those with this tag, without it all.
+        tag: Option<String>,
+        /// Those of at least so many bytes.
+        #[serde(default)]
+        from: u64,
+        /// Those of fewer bytes.
+        below: Option<u64>,
+        /// Of their times.
+        figure: Statistic,
+    },
+    /// As `fct`, but the time of a flow over its time in an empty network.
+    Slowdown {
+        /// The flows: those with this tag, without it all.
+        tag: Option<String>,
+        /// Those of at least so many bytes.
+        #[serde(default)]
+        from: u64,
+        /// Those of fewer bytes.
+        below: Option<u64>,
+        /// Of their slowdowns.
+        figure: Statistic,
+    },
+    /// From the beginning of the measured interval to the end of the last window in which Jain's index of the rates of the open flows
+    /// is below this one, in milliseconds; 0 without such a window.
+    UnfairUntil {
+        /// Jain's index.
+        jain: f64,
+    },
+}
+
+/// A figure of a link.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LinkFigure {
+    /// The share of time in which it carries frames, preamble and gap included.
+    Utilisation,
+    /// That share of its speed.
+    Gbps,
+    /// The share of time in which PFC paused its data.
+    Paused,
+    /// Data packets marked with CE.
+    Marks,
+}
+
+/// A figure of what changes over time.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Level {
+    /// The mean over time.
+    Mean,
+    /// The most.
+    Max,
+    /// What is not exceeded for this share of time.
+    Quantile(f64),
+    /// The share of time in which it is in this range, with both ends.
+    Share(u64, u64),
+}
+
+/// A figure of some numbers.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Statistic {
+    /// Their sum.
+    Sum,
+    /// Their mean.
+    Mean,
+    /// The least.
+    Least,
+    /// The most.
+    Most,
+    /// Jain's index.
+    Jain,
+    /// What this share of them does not exceed: the smallest of them for which that is so.
+    Quantile(f64),
+}
+
+impl Statistic {
+    fn of(self, mut numbers: Vec<f64>) -> Result<f64> {
+        if numbers.is_empty() {
+            bail!("there is no flow that it could be measured of");
+        }
+        numbers.sort_by(f64::total_cmp);
+        let count = numbers.len() as f64;
+        let sum: f64 = numbers.iter().sum();
+        Ok(match self {
+            Self::Sum => sum,
+            Self::Mean => sum / count,
+            Self::Least => numbers[0],
+            Self::Most => numbers[numbers.len() - 1],
+            Self::Jain => sum * sum / (count * numbers.iter().map(|number| number * number).sum::<f64>()),
+            Self::Quantile(share) => numbers[((share * count).ceil() as usize).clamp(1, numbers.len()) - 1],
+        })
+    }
+}
+
+impl Level {
+    fn of(self, levels: &Levels) -> f64 {
+        match self {
+            Self::Mean => levels.mean(),
+            Self::Max => levels.most().into(),
+            Self::Quantile(share) => levels.quantile(share) as f64,
+            Self::Share(from, to) => levels.share(from..=to),
+        }
+    }
+}
+
+/// The number of a node by its kind and its number among those of its kind, such as `dci:1`.
+pub(crate) fn node(input: &Input, name: &str) -> Result<u32> {
+    let expected = || {
+        let kinds = Kind::ALL.map(Kind::name).join(", ");
+        anyhow!("no node {name:?}: expected a kind and a number from 0, such as host:0; kinds are {kinds}")
+    };
+    let (kind, number) = name.split_once(':').with_context(expected)?;
+    let number: usize = number.parse().ok().with_context(expected)?;
+    let of_kind = input.topology.nodes.iter().enumerate().filter(|(_, node)| node.name() == kind);
+    of_kind.map(|(node, _)| node as u32).nth(number).with_context(expected)
+}
+
+/// A finished run.
+pub(crate) struct Finished<'a> {
+    pub(crate) input: &'a Input,
+    pub(crate) totals: &'a Totals,
+    /// Its summary.
+    pub(crate) summary: &'a serde_json::Value,
+}
+
+impl Finished<'_> {
+    /// The value of a measure.
+    pub(crate) fn value(&self, measure: &Measure) -> Result<f64> {
+        match measure {
+            Measure::Summary(pointer) => match self.summary.pointer(pointer) {
+                Some(serde_json::Value::Array(elements)) => Ok(elements.len() as f64),
+                Some(number) => number.as_f64().with_context(|| format!("the summary's {pointer} is {number}")),
+                None => bail!("the summary has no {pointer}"),
+            },
+            Measure::Link { from, to, figure } => {
+                let port = self.port(from, to)?;
+                let time = self.time()?;
+                let busy = port.busy as f64 / time;
+                Ok(match figure {
+                    LinkFigure::Utilisation => busy,
+                    LinkFigure::Gbps => busy * port.bits_per_second as f64 / 1e9,
+                    LinkFigure::Paused => port.paused as f64 / time,
+                    LinkFigure::Marks => port.marks as f64,
+                })
+            }
+            Measure::SendersPaused {} => {
+                let measured = &self.measured()?.ports;
+                let mut senders: Vec<_> = self.input.flows.iter().map(|flow| flow.source).collect();
+                senders.sort_unstable();
+                senders.dedup();
+                let time = self.time()?;
+                let paused = measured.iter().filter(|port| senders.binary_search(&port.node).is_ok());
+                Statistic::Mean.of(paused.map(|port| port.paused as f64 / time).collect())
+            }
+            Measure::Queue { at, to, figure } => {
+                let queue = self.port(at, to)?.queue.as_ref();
+                Ok(figure.of(queue.with_context(|| format!("{at} is not a switch"))?))
+            }
+            Measure::Buffer { at, figure } => {
+                let node = node(self.input, at)?;
+                let buffer = self.measured()?.buffers.iter().find(|(switch, _)| *switch == node);
+                Ok(figure.of(&buffer.with_context(|| format!("{at} is not a switch"))?.1))
+            }
+            Measure::Rates { tag, figure } => {
+                let tag = self.tag(tag.as_deref())?;
+                let time = self.time()?;
+                let received = self.measured()?.received.iter().zip(0u32..);
+                let rates = received.filter(|&(_, flow)| tag.is_none() || self.input.tags.of(flow) == tag);
+                figure.of(rates.map(|(&bytes, _)| bytes as f64 * 8e3 / time).collect())
+            }
+            Measure::Fct { tag, from, below, figure } => {
+                let times = self.totals.completions.iter().map(|done| done.time as f64 / 1e6);
+                figure.of(self.chosen(tag.as_deref(), *from, *below, times)?)
+            }
+            Measure::Slowdown { tag, from, below, figure } => {
+                let slowdowns = summary::slowdowns(self.input, self.totals);
+                figure.of(self.chosen(
+                    tag.as_deref(),
+                    *from,
+                    *below,
+                    slowdowns.into_iter().map(|(_, slowdown)| slowdown),
+                )?)
+            }
+            Measure::UnfairUntil { jain } => {
+                let measure = self.input.measure.context(NOT_MEASURED)?;
+                let windows = &self.measured()?.windows;
+                let unfair = windows.iter().rfind(|window| window.jain().is_some_and(|index| index < *jain));
+                let end = unfair.map(|window| window.from + measure.window - measure.from);
+                Ok(end.unwrap_or(0) as f64 / 1e9)
+            }
+        }
+    }
+
+    fn measured(&self) -> Result<&hil_sim::fabric::Measured> {
+        self.totals.measured.as_ref().context(NOT_MEASURED)
+    }
+
+    /// The length of the measured interval, in picoseconds.
+    fn time(&self) -> Result<f64> {
+        let measure = self.input.measure.context(NOT_MEASURED)?;
+        Ok((measure.until - measure.from) as f64)
+    }
+
+    fn port(&self, from: &str, to: &str) -> Result<&MeasuredPort> {
+        let [node, peer] = [node(self.input, from)?, node(self.input, to)?];
+        let port = self.measured()?.ports.iter().find(|port| (port.node, port.peer) == (node, peer));
+        port.with_context(|| format!("no link from {from} to {to}"))
+    }
+
+    fn tag(&self, tag: Option<&str>) -> Result<Option<u16>> {
+        let Some(tag) = tag else { return Ok(None) };
+        let number = self.input.tags.names.iter().position(|name| name == tag);
+        Ok(Some(number.with_context(|| format!("no workload has the tag {tag:?}"))? as u16))
+    }
+
+    /// The numbers, one for each completed flow, of those with a tag and a size.
+    fn chosen(
+        &self,
+        tag: Option<&str>,
+        from: u64,
+        below: Option<u64>,
+        numbers: impl Iterator<Item = f64>,
+    ) -> Result<Vec<f64>> {
+        let tag = self.tag(tag)?;
+        let sizes = from..below.unwrap_or(u64::MAX);
+        let flows = self.totals.completions.iter().map(|done| done.flow).zip(numbers);
+        let chosen = flows.filter(|&(flow, _)| {
+            (tag.is_none() || self.input.tags.of(flow) == tag) && sizes.contains(&self.input.flows[flow as usize].bytes)
+        });
+        Ok(chosen.map(|(_, number)| number).collect())
+    }
+}
+
+const NOT_MEASURED: &str = "the scenario measures nothing: it has no [measure]";
