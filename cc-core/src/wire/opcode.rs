@@ -10,6 +10,16 @@ pub const SEND_MIDDLE: u8 = 0x01;
 pub const SEND_LAST: u8 = 0x02;
 /// The opcode of a SEND that is one packet.
 pub const SEND_ONLY: u8 = 0x04;
+/// The opcode of an RDMA READ request over a reliable connection.
+pub const READ_REQUEST: u8 = 0x0c;
+/// The opcode of the first packet of the response to an RDMA READ over a reliable connection.
+pub const READ_RESPONSE_FIRST: u8 = 0x0d;
+/// The opcode of a packet inside the response to an RDMA READ.
+pub const READ_RESPONSE_MIDDLE: u8 = 0x0e;
+/// The opcode of the last packet of the response to an RDMA READ.
+pub const READ_RESPONSE_LAST: u8 = 0x0f;
+/// The opcode of a response to an RDMA READ that is one packet.
+pub const READ_RESPONSE_ONLY: u8 = 0x10;
 /// The opcode of an acknowledgement over a reliable connection.
 pub const ACKNOWLEDGE: u8 = 0x11;
 /// The opcode of a datagram that is one packet, which management datagrams are.

@@ -783,3 +783,24 @@ proptest! {
         prop_assert!(counters.np_cnp_sent <= counters.np_ecn_marked_roce_packets);
     }
 }
+
+/// A READ that a host receives counts in RCC's N from its first response to its last one, although none of them is acknowledged.
+#[test]
+fn responses_to_reads_count_among_the_active_flows_of_rcc() {
+    use crate::rcc::{RCC_IV, Rcc};
+    let mut engine = NpEngine::<Rcc, 4, 2>::new(Instant::from_nanos(0), LINK, Rcc::check(&RCC_IV, &LINK).unwrap());
+    let responses = [opcode::READ_RESPONSE_FIRST, opcode::READ_RESPONSE_MIDDLE, opcode::READ_RESPONSE_LAST];
+    for (at, (opcode, flows)) in (1u32..).zip([(opcode::SEND_FIRST, 1), (responses[0], 2), (responses[1], 2)]) {
+        let flow = if opcode == opcode::SEND_FIRST { 1 } else { 2 };
+        let data = stamped(opcode, flow, at, Ecn::Ect0, false);
+        let now = Instant::from_nanos(u64::from(at) * 100);
+        let rx = RxMeta { msn: Some(0), ..RxMeta::new(now.stamp(), Some(Qpn::new(0xd2))) };
+        let outcome = engine.arrival(now, &Roce::of(&data).unwrap(), rx, &mut Ring::new(354));
+        assert_eq!((outcome.ack, engine.shared().flows()), (AckOutcome::None, flows), "{opcode:#04x}");
+    }
+    let last = stamped(responses[2], 2, 4, Ecn::Ect0, false);
+    let now = Instant::from_nanos(400);
+    let rx = RxMeta { msn: Some(0), ..RxMeta::new(now.stamp(), Some(Qpn::new(0xd2))) };
+    engine.arrival(now, &Roce::of(&last).unwrap(), rx, &mut Ring::new(354));
+    assert_eq!(engine.shared().flows(), 1);
+}

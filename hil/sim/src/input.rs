@@ -37,6 +37,8 @@ pub struct Input {
     pub waits: Vec<Wait>,
     /// As [`Scenario::offers`].
     pub offers: Vec<(u32, Offer)>,
+    /// As [`Scenario::reads`].
+    pub reads: Vec<u32>,
     /// By what names their statistics are grouped.
     pub tags: Tags,
     /// What hosts run.
@@ -106,6 +108,7 @@ impl Input {
         Scenario {
             waits: &self.waits,
             offers: &self.offers,
+            reads: &self.reads,
             stages: Box::new(|port| (self.stages)(port)),
             paths: self.path_choice,
             queues: Box::new(|port| (self.queues)(port)),

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow, bail};
 use cc_core::wire::shim::{self, IntShim, MlccData, Time};
-use cc_core::wire::{self, Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, NoCrc, Parsed, Pfc, Roce};
+use cc_core::wire::{self, Addresses, Aeth, Bth, CnpMarking, Extensions, Frame, Mac, NoCrc, Parsed, Pfc, Reth, Roce};
 use cc_core::wire::{Shims, Tags, cm, opcode};
 use cc_core::{Ecn, IntLayout, Psn, Qpn, Stamp};
 use cc_cp::Verdict;
@@ -89,6 +89,12 @@ impl PacketFormat {
 
     /// The template of a flow's data packets: all headers of a packet in the middle of a message, without payload and ICRC.
     pub(crate) fn template(self, flow: &Flow) -> Result<(Vec<u8>, DataLayout)> {
+        self.template_of(flow, opcode::SEND_MIDDLE)
+    }
+
+    /// The template of a flow's data packets with this opcode. A response to a READ that is the first or the last has an AETH behind
+    /// the BTH (IBTA volume 1, section 9.4), of which the MSN counts the READ: it is the first message of its connection.
+    pub(crate) fn template_of(self, flow: &Flow, opcode: u8) -> Result<(Vec<u8>, DataLayout)> {
         let head = headers(flow, flow.receiver);
         let int = self.int.map(|layout| IntShim::empty(layout, 1, IntShim::ROOM));
         let shims = Shims {
@@ -97,9 +103,10 @@ impl PacketFormat {
             mlcc_data: self.mlcc.then(MlccData::default),
             ..Shims::NONE
         };
-        let bth = Bth { opcode: opcode::SEND_MIDDLE, ..head.bth };
+        let bth = Bth { opcode, ..head.bth };
+        let extensions = Extensions { aeth: Aeth { msn: 1, ..Aeth::default() }, ..Extensions::default() };
         let payload = ZEROS.get(..self.payload as usize).unwrap_or(&ZEROS);
-        let mut template = emit(&Frame { dscp: DATA_DSCP, ecn: Ecn::Ect0, bth, shims, payload, ..head })?;
+        let mut template = emit(&Frame { dscp: DATA_DSCP, ecn: Ecn::Ect0, bth, shims, extensions, payload, ..head })?;
         let wire_len = template.len();
         let roce = parse(&template, wire_len)?;
         let layout = DataLayout {
@@ -156,6 +163,9 @@ pub(crate) const LONGEST_REPLY: usize = 14 + 20 + 8 + (16 + IntShim::ROOM as usi
 pub(crate) enum Control {
     /// Everything up to `psn` has arrived; `marked` if the packet had CE, where acknowledgements say so.
     Ack { psn: Psn, messages: u32, marked: bool },
+    /// The receiver of a READ requests so many bytes of the memory, which has address 0, from this offset on. `psn` is the sequence
+    /// number of the first response.
+    ReadRequest { psn: Psn, offset: u64, bytes: u32 },
     /// A step of the connection's handshake.
     Handshake(cm::Message),
 }
@@ -208,6 +218,12 @@ pub(crate) fn control(flow: &Flow, to: usize, control: Control) -> Result<Vec<u8
             let aeth = Aeth { msn: messages & 0x00ff_ffff, ..Aeth::default() };
             let bth = Bth { opcode: opcode::ACKNOWLEDGE, psn, becn: marked, ..head.bth };
             emit(&Frame { ecn: Ecn::Ect0, bth, extensions: Extensions { aeth, ..Extensions::default() }, ..head })
+        }
+        Control::ReadRequest { psn, offset, bytes } => {
+            let reth = Reth { address: offset, len: bytes, ..Reth::default() };
+            let bth = Bth { opcode: opcode::READ_REQUEST, psn, ..head.bth };
+            let extensions = Extensions { reth, ..Extensions::default() };
+            emit(&Frame { dscp: DATA_DSCP, ecn: Ecn::Ect0, bth, extensions, ..head })
         }
         Control::Handshake(message) => {
             let (bth, extensions) = cm::headers(Psn::new(0));

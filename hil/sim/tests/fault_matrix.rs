@@ -22,7 +22,7 @@ const TIMEOUT: Picos = 1_000_000_000;
 const SENDERS: u32 = 4;
 
 /// The frames that are lost or doubled, of each flow one; of PFC frames one in all.
-const FRAMES: [(&str, FrameSet, Nth); 7] = [
+const FRAMES: [(&str, FrameSet, Nth); 8] = [
     ("first packet", FrameSet::DATA, Nth::Number(1)),
     ("last packet", FrameSet::DATA, Nth::Last),
     ("last ACK", FrameSet::ACK, Nth::Last),
@@ -30,10 +30,22 @@ const FRAMES: [(&str, FrameSet, Nth); 7] = [
     ("PFC frame", FrameSet::PFC, Nth::Number(1)),
     ("grant", FrameSet::GRANT, Nth::Number(1)),
     ("telemetry", FrameSet::TELEMETRY, Nth::Number(1)),
+    ("READ request", FrameSet::READ_REQUEST, Nth::Number(1)),
 ];
 
+/// What flows are, and how hosts recover from losses.
+#[derive(Clone, Copy, Debug)]
+enum Flows {
+    Sends(Recovery),
+    Reads,
+}
+
 /// A run of an algorithm with the switches and pauses that produce its signals, see [`stress_scenario`], and with PFC.
-fn run(name: &str, recovery: Recovery, faults: &[Fault], shuffle: Option<u64>) -> Totals {
+fn run(name: &str, kind: Flows, faults: &[Fault], shuffle: Option<u64>) -> Totals {
+    let (recovery, reads) = match kind {
+        Flows::Sends(recovery) => (recovery, &[][..]),
+        Flows::Reads => (Recovery::GoBackN, &[0, 1, 2, 3][..]),
+    };
     let algorithm = algorithm(name).unwrap();
     let [(_, rp), (_, np)] = algorithm.presets(None).unwrap();
     let red = RedSettings { kmin: 5_000, kmax: 50_000, pmax: 1_000_000, ..Red::PRESETS[0].values };
@@ -62,6 +74,7 @@ fn run(name: &str, recovery: Recovery, faults: &[Fault], shuffle: Option<u64>) -
         transport: Transport { recovery, timeout: TIMEOUT, ..Transport::default() },
         faults,
         shuffle,
+        reads,
         ..Scenario::new(&topology, &flows, &*algorithm, [&rp, &np], Nanos::new(5_000 * (last - first + 1)))
     };
     scenario.run().unwrap()
@@ -72,9 +85,12 @@ fn end(totals: &Totals) -> f64 {
     totals.completions.iter().map(|done| done.time).max().unwrap_or(Picos::MAX) as f64 / TIMEOUT as f64
 }
 
-/// Whether an algorithm has frames of a kind, by the signals to which it reacts.
-fn has(signals: Signals, frames: FrameSet) -> bool {
+/// Whether flows of an algorithm have frames of a kind, by the signals to which it reacts.
+fn has(signals: Signals, kind: Flows, frames: FrameSet) -> bool {
+    let are_reads = matches!(kind, Flows::Reads);
     match frames {
+        FrameSet::ACK => !are_reads,
+        FrameSet::READ_REQUEST => are_reads,
         FrameSet::CNP => signals.contains(Signals::CNP) || signals.contains(Signals::SWITCH_INT),
         FrameSet::GRANT => signals.contains(Signals::GRANT) || signals.contains(Signals::ADVISED_RATE),
         FrameSet::TELEMETRY => signals.contains(Signals::INT) || signals.contains(Signals::SWITCH_INT),
@@ -84,27 +100,30 @@ fn has(signals: Signals, frames: FrameSet) -> bool {
 
 #[test]
 fn every_flow_ends_within_three_timeouts_if_a_frame_is_lost_or_doubled() {
-    let mut table = format!("{:<32}{:>10}", "", "no fault");
+    let mut table = format!("{:<39}{:>10}", "", "no fault");
     FRAMES.iter().for_each(|(what, ..)| write!(table, "{what:>16}").unwrap());
     let mut late = String::new();
     for name in registry::names() {
         let signals = algorithm(name).unwrap().signals();
-        for recovery in [Recovery::GoBackN, Recovery::SelectiveRepeat] {
-            let undisturbed = run(name, recovery, &[], None);
-            write!(table, "\n{name:<15}{:<17}{:>10.3}", format!("{recovery:?}"), end(&undisturbed)).unwrap();
+        let sends = [Recovery::GoBackN, Recovery::SelectiveRepeat].map(Flows::Sends);
+        // READs need an algorithm that does not react to acknowledgements.
+        let reads = Signals::CNP.with(Signals::UNDETERMINED).contains(signals).then_some(Flows::Reads);
+        for kind in sends.into_iter().chain(reads) {
+            let undisturbed = run(name, kind, &[], None);
+            write!(table, "\n{name:<15}{:<24}{:>10.3}", format!("{kind:?}"), end(&undisturbed)).unwrap();
             for (what, frames, nth) in FRAMES {
                 let cells = [Action::Loss, Action::Duplication].map(|action| {
                     let fault = Fault { frames, nth: Some(nth), ..Fault::of(action) };
-                    let totals = run(name, recovery, from_ref(&fault), None);
+                    let totals = run(name, kind, from_ref(&fault), None);
                     let affected = totals.faults[0].1;
-                    if (affected > 0) != has(signals, frames) {
-                        writeln!(late, "{name}: {affected} frames of kind {what}").unwrap();
+                    if (affected > 0) != has(signals, kind, frames) {
+                        writeln!(late, "{name}, {kind:?}: {affected} frames of kind {what}").unwrap();
                     }
                     if totals.completions.len() != SENDERS as usize || end(&totals) > 3.0 {
-                        writeln!(late, "{name}, {recovery:?}, {what}, {}: {totals:?}", action.name()).unwrap();
+                        writeln!(late, "{name}, {kind:?}, {what}, {}: {totals:?}", action.name()).unwrap();
                     }
                     assert!(
-                        run(name, recovery, from_ref(&fault), Some(1)) == totals,
+                        run(name, kind, from_ref(&fault), Some(1)) == totals,
                         "{name}, {what}: another order of events"
                     );
                     if affected == 0 { "-".to_owned() } else { format!("{:.3}", end(&totals)) }

@@ -92,6 +92,8 @@ fn collectives_complete_and_their_bytes_add_up() {
 #[test]
 fn requests_are_answered_in_rounds() {
     let (input, _) = check("requests.toml", 8 * 5 * 2 + 2 + 4);
+    assert_eq!(input.reads.len(), 2);
+    assert!(input.reads.iter().all(|&flow| input.flows[flow as usize].bytes == 1_000_000));
     assert_eq!(input.flows.iter().filter(|flow| flow.bytes == 200).count(), 8 * 5);
 }
 

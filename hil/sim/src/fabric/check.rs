@@ -22,6 +22,7 @@ fn frame_of<'a>(roce: &Roce<'a>) -> (Frame<'a>, usize) {
         extensions: Extensions {
             aeth: roce.aeth().unwrap_or_default(),
             deth: roce.deth().unwrap_or_default(),
+            reth: roce.reth().unwrap_or_default(),
             cnp: roce.cnp().unwrap_or(CnpBodyKind::Standard),
             ..Extensions::default()
         },
@@ -35,7 +36,7 @@ fn frame_of<'a>(roce: &Roce<'a>) -> (Frame<'a>, usize) {
 /// - read by the layout of `example`, if it is laid out like it, it is what a full parse returns;
 /// - a full emission writes the same bytes. Emitted are the constants of the flow and, of what the parse returns, only what differs
 ///   between its packets: opcode, pad, sequence number, the bit that requests an acknowledgement, ECN, shims, the acknowledgement's
-///   fields, the body of a CNP and the message of a handshake.
+///   fields, the range of a READ, the body of a CNP and the message of a handshake.
 ///
 /// # Errors
 /// They differ: a fault of the simulation.
@@ -57,7 +58,7 @@ pub(super) fn check(bytes: &[u8], wire_len: u16, kind: Kind, flow: &Flow, exampl
         Kind::Data => {
             let bth = Bth { opcode, psn, ack_request, ..head.bth };
             let payload = ZEROS.get(..payload_len).context("a payload longer than the largest MTU")?;
-            Frame { dscp: DATA_DSCP, ecn: seen.ecn, shims: seen.shims, bth, payload, ..head }
+            Frame { dscp: DATA_DSCP, ecn: seen.ecn, bth, payload, ..replied }
         }
         Kind::Ack => Frame { bth: Bth { opcode: opcode::ACKNOWLEDGE, psn, fecn, becn, ..head.bth }, ..replied },
         Kind::Cnp => {
@@ -65,6 +66,9 @@ pub(super) fn check(bytes: &[u8], wire_len: u16, kind: Kind, flow: &Flow, exampl
             let dest_qp = if dest_qp == Qpn::new(0) { dest_qp } else { flow.sender_qpn };
             let bth = Bth { opcode: opcode::CNP, becn: true, dest_qp, ..head.bth };
             Frame { bth, udp_source: 0, payload: seen.payload, ..replied }
+        }
+        Kind::ReadRequest => {
+            Frame { dscp: DATA_DSCP, bth: Bth { opcode: opcode::READ_REQUEST, psn, ..head.bth }, ..replied }
         }
         Kind::Request | Kind::Reply => {
             let (bth, extensions) = cm::headers(Psn::new(0));

@@ -139,7 +139,7 @@ impl Network<'_> {
         let spec = &self.specs[meta.flow as usize];
         let (to, tuple) = match meta.kind {
             Kind::Data | Kind::Request => (spec.destination, spec.tuple),
-            Kind::Ack | Kind::Cnp | Kind::Reply => (spec.source, spec.tuple.reversed()),
+            Kind::Ack | Kind::Cnp | Kind::Reply | Kind::ReadRequest => (spec.source, spec.tuple.reversed()),
         };
         // On the path of its flow, unless that was another one when it left.
         let on_path = self.senders[meta.flow as usize].egress_at(meta.kind, meta.hops.into());

@@ -41,9 +41,11 @@ impl FrameSet {
     pub const HANDSHAKE: Self = Self(1 << 7);
     /// Messages from switch to switch: rates of LSCC, relayed pauses of Swing.
     pub const MESSAGE: Self = Self(1 << 8);
+    /// Requests of READs, whose responses are data.
+    pub const READ_REQUEST: Self = Self(1 << 9);
 
     /// The kinds, with their names.
-    pub const NAMED: [(&'static str, Self); 9] = [
+    pub const NAMED: [(&'static str, Self); 10] = [
         ("data", Self::DATA),
         ("ack", Self::ACK),
         ("nak", Self::NAK),
@@ -53,6 +55,7 @@ impl FrameSet {
         ("telemetry", Self::TELEMETRY),
         ("handshake", Self::HANDSHAKE),
         ("message", Self::MESSAGE),
+        ("read_request", Self::READ_REQUEST),
     ];
 
     /// The kinds of both sets.

@@ -135,7 +135,7 @@ pub(super) struct Sender {
     /// When its [`EventClass::Timeout`] comes, if one is in the event queue.
     timeout_at: Picos,
     template: Vec<u8>,
-    /// An acknowledgement by the receiver's transport.
+    /// An acknowledgement by the receiver's transport; READs have none.
     ack_template: Vec<u8>,
     /// Packets that were sent when the present round trip began.
     round_trip_ends: u64,
@@ -320,6 +320,14 @@ impl NicOutput for Output<'_> {
     }
 }
 
+/// The opcodes of SENDs and of responses to READs: of a packet that is not the first of its message and of one that is, each not the
+/// last and the last.
+const SEND: [[u8; 2]; 2] = [[opcode::SEND_MIDDLE, opcode::SEND_LAST], [opcode::SEND_FIRST, opcode::SEND_ONLY]];
+const READ_RESPONSE: [[u8; 2]; 2] = [
+    [opcode::READ_RESPONSE_MIDDLE, opcode::READ_RESPONSE_LAST],
+    [opcode::READ_RESPONSE_FIRST, opcode::READ_RESPONSE_ONLY],
+];
+
 /// How long after a packet of this many bytes the next one may leave at this rate.
 fn gap(bytes: u16, rate: Rate, whole_nanoseconds: bool) -> Picos {
     let picos = u64::from(bytes) * 8_000_000_000_000 / rate.to_bits_per_second().max(1);
@@ -455,12 +463,52 @@ impl Network<'_> {
         let template = self.format.template(&ends)?.0;
         let ack = Control::Ack { psn: ends.first_psn, messages: 0, marked: false };
         let ack_template = packet::control(&ends, ends.sender, ack)?;
-        let sending = Sending::new(ends.first_psn, spec.bytes, self.payload, self.uses_acks);
+        let is_read = self.senders[flow as usize].sending.is_read();
+        let sending = if is_read {
+            Sending::read(ends.first_psn, spec.bytes, self.payload)
+        } else {
+            Sending::new(ends.first_psn, spec.bytes, self.payload, self.uses_acks)
+        };
         let receiving = Receiving::new(ends.first_psn);
         let sender = &mut self.senders[flow as usize];
         let (class, offer) = (spec.class, sender.offer.take());
         *sender = Sender { host, class, offer, sending, receiving, template, ack_template, paths, ..Sender::idle() };
-        if self.transport.handshake { self.request(now, flow) } else { self.open(now, flow) }
+        if self.transport.handshake {
+            return self.request(now, flow);
+        }
+        self.open(now, flow)?;
+        if is_read { self.read(now, flow) } else { Ok(()) }
+    }
+
+    /// The receiver of a READ requests all that it does not have.
+    #[cold]
+    fn read(&mut self, now: Picos, flow: u32) -> Result<()> {
+        let FlowSpec { destination, class, bytes, .. } = self.specs[flow as usize];
+        let Place::Host(host) = self.places[destination as usize] else { return Ok(()) };
+        let sender = &mut self.senders[flow as usize];
+        sender.sending.deadline = now + self.transport.timeout;
+        let (psn, offset) = (sender.receiving.expected, sender.received_bytes());
+        self.schedule_timeout(flow);
+        let ends = &self.flows[flow as usize];
+        let request = Control::ReadRequest { psn, offset, bytes: u32::try_from(bytes - offset)? };
+        let frame = packet::control(ends, ends.sender, request)?;
+        let length = u16::try_from(frame.len())?;
+        let meta =
+            Meta { flow, kind: Kind::ReadRequest, wire_len: length, line_bytes: length, class, ..Meta::default() };
+        let packet = self.slab.insert(meta, &frame);
+        self.send_control(now, host, packet)?;
+        self.transmit(now, host)
+    }
+
+    /// A request of a READ has arrived at the host that has the bytes.
+    #[cold]
+    fn on_read(&mut self, now: Picos, flow: u32, packet: &Roce<'_>) {
+        let sender = &mut self.senders[flow as usize];
+        // Otherwise it is a late copy, and the receiver has all.
+        if sender.is_open() {
+            sender.sending.on_request(packet.bth.psn);
+            self.settle(now, flow);
+        }
     }
 
     /// The sender of a flow requests its connection.
@@ -498,6 +546,9 @@ impl Network<'_> {
         self.totals.timeouts += 1;
         if sender.handle.is_none() {
             return self.request(now, flow);
+        }
+        if sender.sending.is_read() {
+            return self.read(now, flow);
         }
         sender.sending.on_timeout(now, &self.transport);
         let host = sender.host;
@@ -764,18 +815,14 @@ impl Network<'_> {
         let is_full = |in_flight| self.counting.of(in_flight) >= u64::from(sender.window);
         let Outgoing { psn, payload, first, last, acknowledged, again } =
             sender.sending.take(now, &self.transport, is_full).context("a flow without packets is to send one")?;
-        let opcode = match (first, last) {
-            (true, true) => opcode::SEND_ONLY,
-            (true, false) => opcode::SEND_FIRST,
-            (false, true) => opcode::SEND_LAST,
-            (false, false) => opcode::SEND_MIDDLE,
-        };
-        let shorter;
-        let (template, wire_len) = if payload == self.payload {
+        let is_read = sender.sending.is_read();
+        let opcode = if is_read { READ_RESPONSE } else { SEND }[usize::from(first)][usize::from(last)];
+        let other;
+        let (template, wire_len) = if payload == self.payload && !(is_read && (first || last)) {
             (&sender.template, layout.wire_len)
         } else {
-            shorter = self.format.with_payload(payload).template(&ends)?;
-            (&shorter.0, shorter.1.wire_len)
+            other = self.format.with_payload(payload).template_of(&ends, opcode)?;
+            (&other.0, other.1.wire_len)
         };
         let line_bytes = self.effects.line_headers.map_or(wire_len, |headers| headers.data + payload as u16);
         let class = sender.class;
@@ -832,6 +879,12 @@ impl Network<'_> {
             Kind::Request | Kind::Reply => {
                 self.with_headers(packet, |network, roce| network.on_handshake(now, host, flow, roce))?;
             }
+            Kind::ReadRequest => {
+                self.with_headers(packet, |network, roce| {
+                    network.on_read(now, flow, roce);
+                    Ok(())
+                })?;
+            }
         }
         self.slab.remove(packet);
         if may_send { self.transmit(now, host) } else { Ok(()) }
@@ -873,9 +926,11 @@ impl Network<'_> {
         let frame = self.slab.header(packet);
         let bth = wire::bth(frame, self.data.1.bth_at).context("a frame of ours ends early")?;
         let becn = self.effects.echo && wire::ecn(frame) == Some(Ecn::Ce);
-        let receiving = &mut self.senders[flow as usize].receiving;
+        let Sender { sending, receiving, .. } = &mut self.senders[flow as usize];
         let marks = Marks { last: opcode::info(bth.opcode).last(), ack_request: bth.ack_request };
-        let arrival = receiving.on_data(bth.psn, marks, self.transport.recovery);
+        let is_read = sending.is_read();
+        let recovery = if is_read { Recovery::GoBackN } else { self.transport.recovery };
+        let arrival = receiving.on_data(bth.psn, marks, recovery);
         let (messages, expected) = (receiving.messages & 0x00ff_ffff, receiving.expected);
         let last_in_order = receiving.last_in_order();
         // The notification point acknowledges the packet itself.
@@ -892,6 +947,9 @@ impl Network<'_> {
                 self.reach(now, flow, Milestone::Received);
             }
         }
+        if is_read {
+            return self.on_response(now, flow, arrival);
+        }
         let ack = Aeth { syndrome: Syndrome::Ack { credits: 0 }, msn: messages };
         match arrival {
             Arrival::Expected { .. } if acknowledged && bth.psn == last_in_order => Ok(()),
@@ -904,6 +962,40 @@ impl Network<'_> {
                 self.send_ack(now, host, flow, expected, false, nak)
             }
         }
+    }
+
+    /// A response to a READ has arrived at the receiver, which requests again from the first missing packet on if there is a gap.
+    fn on_response(&mut self, now: Picos, flow: u32, arrival: Arrival) -> Result<()> {
+        match arrival {
+            Arrival::Expected { .. } => {
+                let Sender { sending, receiving, .. } = &mut self.senders[flow as usize];
+                sending.on_response(now, receiving.expected, &self.transport);
+                if sending.is_complete() {
+                    self.complete(now, flow);
+                }
+                Ok(())
+            }
+            Arrival::Early { is_due: true } => self.read(now, flow),
+            Arrival::Early { is_due: false } | Arrival::Duplicate => Ok(()),
+        }
+    }
+
+    /// A flow is complete, and its connection closed.
+    fn complete(&mut self, now: Picos, flow: u32) {
+        let start = self.specs[flow as usize].start;
+        self.totals.completions.push(Completion { flow, start, time: now - start });
+        let sender = &mut self.senders[flow as usize];
+        let Host { group, nic, slots, open, .. } = &mut self.hosts[sender.host as usize];
+        if let Some(handle) = sender.handle.take() {
+            slots[usize::from(handle.index())] = u32::MAX;
+            self.groups[*group].close(*nic, handle);
+            *open -= 1;
+            self.open_flows -= 1;
+        }
+        (sender.template, sender.ack_template) = (Vec::new(), Vec::new());
+        // After a timeout it may be about to send again what has arrived.
+        self.settle(now, flow);
+        self.reach(now, flow, Milestone::Acknowledged);
     }
 
     /// The transport of a flow's receiver sends an acknowledgement.
@@ -979,20 +1071,7 @@ impl Network<'_> {
             self.deliver(now, host, None, &packet::parse(&buffer[..len], len)?, &RxFields::at(instant(now)))?;
         }
         if is_complete {
-            let start = self.specs[flow as usize].start;
-            self.totals.completions.push(Completion { flow, start, time: now - start });
-            let Host { group, nic, slots, open, .. } = &mut self.hosts[host as usize];
-            let sender = &mut self.senders[flow as usize];
-            if let Some(handle) = sender.handle.take() {
-                slots[usize::from(handle.index())] = u32::MAX;
-                self.groups[*group].close(*nic, handle);
-                *open -= 1;
-                self.open_flows -= 1;
-            }
-            (sender.template, sender.ack_template) = (Vec::new(), Vec::new());
-            // After a timeout it may be about to send again what the acknowledgement says has arrived.
-            self.settle(now, flow);
-            self.reach(now, flow, Milestone::Acknowledged);
+            self.complete(now, flow);
         } else if used.is_some() || is_nak || self.senders[flow as usize].is_blocked {
             self.settle(now, flow);
         } else {

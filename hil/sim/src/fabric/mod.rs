@@ -76,6 +76,7 @@ use spray::Spray;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use switch::{Notice, Switch};
+use transport::{MOST_IN_FLIGHT, Sending};
 use watchdog::Ignored;
 
 /// A flow to be simulated.
@@ -105,6 +106,8 @@ pub struct Scenario<'a> {
     pub waits: &'a [Wait],
     /// The flows whose bytes an application offers over time, each at most once; those of the others are all there at the beginning.
     pub offers: &'a [(u32, Offer)],
+    /// The flows that are RDMA READs, of which the receiver requests the bytes; the others are SENDs.
+    pub reads: &'a [u32],
     /// What hosts run.
     pub algorithm: &'a dyn Algorithm,
     /// The settings of its two machines.
@@ -172,6 +175,7 @@ impl<'a> Scenario<'a> {
             flows,
             waits: &[],
             offers: &[],
+            reads: &[],
             algorithm,
             settings,
             stages: Box::new(|_| Ok(Vec::new())),
@@ -401,6 +405,9 @@ const UNUSABLE_TELEMETRY: [&str; 2] = ["rp_int_overflowed", "rp_int_too_many_hop
 /// Events that a frame causes on a link: it arrives, and the port becomes free.
 const EVENTS_PER_FRAME: u64 = 2;
 
+/// The most bytes of a message (IBTA volume 1, chapter 9).
+const LONGEST_READ: u64 = 1 << 31;
+
 /// The shortest time after which a run that does not progress ends, where none is given: 100 ms.
 const LEAST_STALL: Picos = 100_000_000_000;
 
@@ -508,7 +515,7 @@ impl<'a> Network<'a> {
             checked: None,
             remote_names: signals.contains(Signals::SWITCH_INT),
             may_evict: scenario.records.is_some(),
-            uses_acks: !Signals::CNP.with(Signals::UNDETERMINED).contains(signals),
+            uses_acks: uses_acks(signals),
             acknowledges: false,
             counting: Counting((!effects.payload_windows).then_some(line_bytes.into())),
             watch: None,
@@ -551,6 +558,7 @@ impl<'a> Network<'a> {
                 .with_context(|| format!("an application offers the bytes of flow {flow}, which does not exist"))?
                 .offer = Some(Box::new(offer));
         }
+        network.set_up_reads(scenario)?;
         for (number, spec) in (0u32..).zip(scenario.flows) {
             for node in [spec.source, spec.destination] {
                 let is_host = matches!(network.places.get(node as usize), Some(Place::Host(_)));
@@ -679,6 +687,20 @@ impl<'a> Network<'a> {
         }
         self.progressed = (now, mark);
         self.stall_at = now + self.stall_after;
+    }
+
+    /// Marks the flows that are READs.
+    fn set_up_reads(&mut self, scenario: &Scenario<'_>) -> Result<()> {
+        for &flow in scenario.reads {
+            let spec = self.specs.get(flow as usize).with_context(|| format!("flow {flow}, a READ, does not exist"))?;
+            check_read(scenario.algorithm, &self.transport, spec.bytes, self.payload)
+                .with_context(|| format!("flow {flow}"))?;
+            ensure!(!self.effects.echo, "flow {flow} is a READ, but marks are returned by acknowledgements");
+            let sender = &mut self.senders[flow as usize];
+            ensure!(sender.offer.is_none(), "flow {flow} is a READ: expected that all of its bytes are there at once");
+            sender.sending = Sending::read(self.flows[flow as usize].first_psn, spec.bytes, self.payload);
+        }
+        Ok(())
     }
 
     fn set_up_nodes(&mut self, scenario: &Scenario<'_>, first_ports: &[u32], line_bytes: u16) -> Result<()> {
@@ -1015,6 +1037,7 @@ fn frame_info(slab: &InFlight, packet: PacketId, flows: &[Flow], specs: &[FlowSp
             .with(FrameSet::TELEMETRY.only_if(roce.int_shim().is_some())),
         PacketKind::Cnp => FrameSet::CNP.with(FrameSet::TELEMETRY.only_if(roce.switch_int().is_some())),
         PacketKind::Request | PacketKind::Reply => FrameSet::HANDSHAKE,
+        PacketKind::ReadRequest => FrameSet::READ_REQUEST,
     };
     let has_psn = kinds.meets(FrameSet::DATA.with(FrameSet::ACK));
     FrameInfo { flow: Some(flow), kinds, is_last: has_psn && roce.bth.psn == last, bytes: line_bytes }
@@ -1047,6 +1070,30 @@ fn connect(scenario: &Scenario<'_>) -> Vec<Flow> {
         }
     };
     (0..).zip(scenario.flows).map(connect).collect()
+}
+
+/// Whether senders' NICs that react to these signals use acknowledgements.
+fn uses_acks(signals: Signals) -> bool {
+    !Signals::CNP.with(Signals::UNDETERMINED).contains(signals)
+}
+
+/// Checks that a flow of so many bytes, in packets with this payload, can be a READ.
+///
+/// # Errors
+/// The algorithm reacts to acknowledgements, connections begin with a handshake, or the READ is too long.
+pub(crate) fn check_read(algorithm: &dyn Algorithm, transport: &Transport, bytes: u64, payload: u32) -> Result<()> {
+    ensure!(
+        !uses_acks(algorithm.signals()),
+        "responses to a READ are not acknowledged, but {} reacts to acknowledgements: expected no READs, or an algorithm that \
+         reacts to CNPs only (dcqcn, dcqcn_plus, dcqcn_tcd) or to nothing (pfc)",
+        algorithm.name()
+    );
+    ensure!(!transport.handshake, "READs with `handshake` are not simulated: expected a transport without it");
+    ensure!(
+        bytes <= LONGEST_READ && bytes.div_ceil(payload.into()) <= MOST_IN_FLIGHT,
+        "a READ of {bytes} bytes: expected at most 2^31 bytes, in at most 2^23 packets"
+    );
+    Ok(())
 }
 
 /// Checks the explicit routes of a topology.

@@ -49,6 +49,8 @@ pub(crate) enum Kind {
     Request,
     /// The reply of the connection's receiver, on the flow's way back.
     Reply,
+    /// The request of a READ, which its receiver sends on the flow's way back. The responses are data.
+    ReadRequest,
 }
 
 /// The packets in flight, with what the network keeps of each. A slot holds the headers of a frame, without payload and

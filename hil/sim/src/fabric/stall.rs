@@ -72,9 +72,9 @@ pub enum Obstacle {
         /// The port.
         port: u32,
     },
-    /// The packet or its acknowledgement was lost.
+    /// The packet or its acknowledgement was lost or, of a READ, the request for it.
     Lost {
-        /// When the packet is sent again, if that is to happen.
+        /// When the packet is sent or requested again, if that is to happen.
         again: Option<Picos>,
         /// Where the last frame of the flow was lost on a link, if one was.
         last: Option<Loss>,
@@ -136,7 +136,7 @@ impl fmt::Display for Obstacle {
             Self::Queue { node, port } => write!(f, "it waits at port {port} of node {node}"),
             Self::OnLink { node, port } => write!(f, "it is on the link at port {port} of node {node}"),
             Self::Lost { again, last } => {
-                write!(f, "it is not in the network, and no acknowledgement of it has arrived")?;
+                write!(f, "it is not in the network: it, its acknowledgement or the READ request for it was lost")?;
                 if let Some(Loss { at, link: [from, to], fault }) = last {
                     write!(
                         f,
@@ -145,8 +145,8 @@ impl fmt::Display for Obstacle {
                     )?;
                 }
                 match again {
-                    Some(again) => write!(f, "; it is sent again at {}", Shown(again)),
-                    None => write!(f, "; it is never sent again"),
+                    Some(again) => write!(f, "; the next attempt is at {}", Shown(again)),
+                    None => write!(f, "; there is no other attempt"),
                 }
             }
             Self::Window { window, in_flight } => {
@@ -250,7 +250,8 @@ impl Network<'_> {
             return Obstacle::Handshake;
         }
         let again = Some(sender.sending.deadline).filter(|&deadline| deadline != NEVER);
-        if sender.sending.in_flight().1 > 0 && !sender.sending.has_lost() {
+        let is_not_requested = sender.sending.is_read() && !sender.sending.has_new();
+        if is_not_requested || sender.sending.in_flight().1 > 0 && !sender.sending.has_lost() {
             return Obstacle::Lost { again, last: self.faults.last_loss(flow, &self.ports) };
         }
         let (window, in_flight) = (sender.window(), self.counting.of(sender.sending.in_flight()));

@@ -359,7 +359,7 @@ impl Network<'_> {
         let Meta { flow, hops, kind, .. } = *meta;
         Ok(Some(match kind {
             Kind::Cnp => self.egress_of_cnp(switch, flow),
-            Kind::Data | Kind::Ack | Kind::Request | Kind::Reply => {
+            Kind::Data | Kind::Ack | Kind::Request | Kind::Reply | Kind::ReadRequest => {
                 match self.senders[flow as usize].egress_at(kind, hops.into()) {
                     Some(egress) => egress,
                     None => self.spray(switch, flow)?,
@@ -447,7 +447,7 @@ impl Network<'_> {
                 let mut port = port.filter(|&port| self.ports[port as usize].node == at.node);
                 port.next().filter(|&port| at.stages(port).takes_replies)
             }
-            Kind::Request | Kind::Reply => None,
+            Kind::Request | Kind::Reply | Kind::ReadRequest => None,
         };
         let Some(port) = port else { return Ok(()) };
         self.admit(now, switch, port, self.specs[flow as usize].class, packet)?;

@@ -64,7 +64,7 @@ impl Transport {
 }
 
 /// Packets in flight of which sequence numbers still show the order (IBTA volume 1, section 9.7.2): half of their space.
-const MOST_IN_FLIGHT: u64 = 1 << 23;
+pub(super) const MOST_IN_FLIGHT: u64 = 1 << 23;
 
 /// No time.
 pub(super) const NEVER: Picos = Picos::MAX;
@@ -93,7 +93,11 @@ pub(super) struct Sending {
     size: u64,
     payload: u64,
     packets: u64,
-    /// The first packet that is not acknowledged.
+    /// Packets that may be sent: all of them but, of a READ that was not requested yet, none.
+    until: u64,
+    /// Of a READ: the first packet that its last request asks for.
+    read_from: Option<u64>,
+    /// The first packet that is not acknowledged or, of a READ, has not arrived.
     acked: u64,
     /// The next packet in order.
     next: u64,
@@ -125,11 +129,14 @@ pub(super) struct Acked {
 impl Sending {
     /// A flow of so many bytes in packets with this payload, at its beginning. With `times`, the times of packets are kept.
     pub(super) fn new(first_psn: Psn, size: u64, payload: u32, times: bool) -> Self {
+        let packets = size.div_ceil(payload.into());
         Self {
             first_psn,
             size,
             payload: payload.into(),
-            packets: size.div_ceil(payload.into()),
+            packets,
+            until: packets,
+            read_from: None,
             acked: 0,
             next: 0,
             sent: 0,
@@ -140,6 +147,31 @@ impl Sending {
             sent_at: times.then(VecDeque::new),
             deadline: NEVER,
         }
+    }
+
+    /// The responses to a READ of so many bytes, which is not requested yet.
+    pub(super) fn read(first_psn: Psn, size: u64, payload: u32) -> Self {
+        Self { until: 0, read_from: Some(0), ..Self::new(first_psn, size, payload, false) }
+    }
+
+    /// Whether it is a READ. Its packets are responses, which are not acknowledged; the deadline is that of the receiver, which
+    /// requests again what is missing (IBTA volume 1, section 9.7).
+    pub(super) const fn is_read(&self) -> bool {
+        self.read_from.is_some()
+    }
+
+    /// A request of a READ has arrived at the sender: it sends from this packet on, whatever it has sent before, but nothing that has
+    /// arrived.
+    pub(super) fn on_request(&mut self, psn: Psn) {
+        let from = u64::from(psn.since(self.first_psn)).max(self.acked);
+        (self.read_from, self.next, self.until) = (Some(from), from, self.packets);
+    }
+
+    /// The receiver of a READ has all packets before this one.
+    pub(super) fn on_response(&mut self, now: Picos, expected: Psn, transport: &Transport) {
+        self.acked = expected.since(self.first_psn).into();
+        self.next = self.next.max(self.acked);
+        self.deadline = if self.is_complete() { NEVER } else { now + transport.timeout };
     }
 
     fn bytes(&self, packets: u64) -> u64 {
@@ -203,7 +235,7 @@ impl Sending {
 
     /// Whether a packet is to be sent that was not sent before in this order, for which the window must be open.
     pub(super) const fn has_new(&self) -> bool {
-        self.next < self.packets && self.next - self.acked < MOST_IN_FLIGHT
+        self.next < self.until && self.next - self.acked < MOST_IN_FLIGHT
     }
 
     /// Whether a packet is to be sent that was lost between others, which needs no room in the window.
@@ -239,10 +271,11 @@ impl Sending {
                 None => times.push_back(now),
             }
         }
-        let (first, ends) = transport.bounds(index);
+        let (first, ends) = self.read_from.map_or_else(|| transport.bounds(index), |from| (index == from, false));
         let last = ends || index + 1 == self.packets;
         let interval = transport.ack_interval.get().into();
-        let acknowledged = last || interval == 1 || (index + 1).is_multiple_of(interval) || is_full(self.in_flight());
+        let is_asked = || interval == 1 || (index + 1).is_multiple_of(interval) || is_full(self.in_flight());
+        let acknowledged = !self.is_read() && (last || is_asked());
         if acknowledged {
             self.awaited = self.awaited.max(index + 1);
             if self.deadline == NEVER {

@@ -294,6 +294,7 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         flows,
         waits: Vec::new(),
         offers: Vec::new(),
+        reads: Vec::new(),
         measure: None,
         tags: Tags::default(),
         algorithm,

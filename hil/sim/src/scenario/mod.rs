@@ -7,7 +7,7 @@ mod topology;
 mod workload;
 
 use crate::Picos;
-use crate::fabric::{Buffer, Effects, Kind, Measure, PathChoice, Recovery, Transport, classes};
+use crate::fabric::{Buffer, Effects, Kind, Measure, PathChoice, Recovery, Transport, check_read, classes};
 use crate::input::{Input, paths, speeds};
 use crate::ns3;
 use crate::source::{EMPTY_HASH, Source};
@@ -105,10 +105,16 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     let workloads = table.find("workload").ok_or_else(|| table.missing("workload", "[[workload]], at least one"))?;
     for (number, value) in array(&source, workloads)?.iter().enumerate() {
         let seed = crate::workload::stream(seed, &format!("workload {number}")).draw();
-        workload(&Table::of(&source, value)?, &topology, seed, &mut files, &mut traffic)?;
+        let (table, before) = (Table::of(&source, value)?, traffic.reads.len());
+        workload(&table, &topology, seed, &mut files, &mut traffic)?;
+        for &flow in &traffic.reads[before..] {
+            let bytes = traffic.flows[flow as usize].bytes;
+            let check = check_read(&*algorithm, &transport, bytes, payload);
+            check.map_err(|error| table.error(&format!("`read`: {error}")))?;
+        }
     }
     traffic.sort();
-    let Traffic { mut flows, waits, offers, tags } = traffic;
+    let Traffic { mut flows, waits, offers, reads, tags } = traffic;
     if flows.is_empty() || flows.len() > MOST_FLOWS as usize {
         let message = format!("the workloads have {} flows: expected 1 to {MOST_FLOWS}", flows.len());
         return Err(source.error(&workloads.span(), &message));
@@ -175,6 +181,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         flows,
         waits,
         offers,
+        reads,
         measure,
         tags,
         algorithm,

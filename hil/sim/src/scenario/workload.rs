@@ -1,6 +1,6 @@
 //! The flows of a scenario.
 
-use super::table::{RATE, SIZE, TIME, Table, Value, count, hosts_of, number, rate, size, text, time};
+use super::table::{RATE, SIZE, TIME, Table, Value, count, hosts_of, number, rate, size, text, time, truth};
 use super::{Files, MOST_FLOWS, array};
 use crate::dependencies::Wait;
 use crate::fabric::{DATA_CLASS, FlowSpec, Kind, Offer, Topology};
@@ -21,6 +21,7 @@ pub(super) struct Traffic {
     pub(super) flows: Vec<FlowSpec>,
     pub(super) waits: Vec<Wait>,
     pub(super) offers: Vec<(u32, Offer)>,
+    pub(super) reads: Vec<u32>,
     pub(super) tags: Tags,
 }
 
@@ -58,7 +59,8 @@ impl Traffic {
         self.tags.of = order.iter().map(|&flow| self.tags.of[flow as usize]).collect();
         let waits = std::mem::take(&mut self.waits);
         self.waits = waits.into_iter().map(|wait| wait.renumbered(|flow| places[flow as usize])).collect();
-        self.offers.iter_mut().for_each(|(flow, _)| *flow = places[*flow as usize]);
+        let offering = self.offers.iter_mut().map(|(flow, _)| flow);
+        offering.chain(&mut self.reads).for_each(|flow| *flow = places[*flow as usize]);
     }
 }
 
@@ -193,8 +195,14 @@ pub(super) fn workload(
     let tag = tag.map(|tag| traffic.tag(tag));
     let tags = (0..flows.flows.len() as u32).map(|flow| if flows.is_request(flow) { of_requests } else { tag });
     let tags = tags.collect();
+    let first = traffic.flows.len() as u32;
+    if flows.are_reads {
+        if offer.is_some() {
+            return Err(table.error("`read`: all bytes of a READ are there at once: expected no `application_rate`"));
+        }
+        traffic.reads.extend(first..first + flows.flows.len() as u32);
+    }
     if let Some(offer) = offer {
-        let first = traffic.flows.len() as u32;
         let offered = (0..flows.flows.len() as u32).filter(|&flow| !flows.is_request(flow));
         traffic.offers.extend(offered.map(|flow| (first + flow, offer)));
     }
@@ -248,14 +256,18 @@ fn in_rounds(table: &Table<'_>, seed: u64, mut flows: Vec<HostFlow>) -> Result<H
     Ok(rounds.of(flows))
 }
 
-/// The requests that flows answer, if their table says so.
+/// The requests that flows answer, or whether they are READs, if their table says so.
 fn requests(table: &Table<'_>) -> Result<Rounds> {
     let request = table.get("request", SIZE, size)?;
+    let read = table.get("read", "true or false", truth)?.unwrap_or(false);
+    if read && request.is_some() {
+        return Err(table.error("a READ has a request of its own: expected either `read` or `request`"));
+    }
     let think = table.get("think", TIME, time)?.unwrap_or(0);
     if think > 0 && request.is_none() {
         return Err(table.error("`think` is the time between a request and its response: expected `request` too"));
     }
-    Ok(Rounds { request, think, ..Rounds::default() })
+    Ok(Rounds { request, read, think, ..Rounds::default() })
 }
 
 /// Flows that arrive as a Poisson process, `from` hosts `to` hosts, which are all at these nodes.

@@ -39,6 +39,8 @@ pub struct HostFlows {
     pub waits: Vec<Wait>,
     /// Every second flow, from the first on, is the request that the one behind it answers.
     pub has_requests: bool,
+    /// All of them are RDMA READs by their receivers, and not SENDs.
+    pub are_reads: bool,
 }
 
 impl HostFlows {

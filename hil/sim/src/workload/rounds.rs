@@ -10,6 +10,8 @@ pub struct Rounds {
     /// Bytes of a request from the receiver of each flow, which its sender answers with the flow. With `None` there is none, and
     /// the sender begins by itself.
     pub request: Option<u64>,
+    /// Each flow is an RDMA READ by its receiver. Not together with `request`.
+    pub read: bool,
     /// The time from the receipt of a request to the first byte of the response.
     pub think: Picos,
     /// How often each flow is sent, one after the other; at least once.
@@ -22,7 +24,7 @@ pub struct Rounds {
 impl Default for Rounds {
     /// Each flow once, without a request.
     fn default() -> Self {
-        Self { request: None, think: 0, repeat: 1, gap: 0 }
+        Self { request: None, read: false, think: 0, repeat: 1, gap: 0 }
     }
 }
 
@@ -32,7 +34,7 @@ impl Rounds {
         if self == Self::default() {
             return flows.into();
         }
-        let mut all = HostFlows { has_requests: self.request.is_some(), ..HostFlows::default() };
+        let mut all = HostFlows { has_requests: self.request.is_some(), are_reads: self.read, ..HostFlows::default() };
         let milestone = if self.request.is_some() { Milestone::Received } else { Milestone::Acknowledged };
         for flow in flows {
             for round in 0..self.repeat {
@@ -63,7 +65,7 @@ mod tests {
     #[test]
     fn a_request_precedes_each_response_and_a_gap_each_round() {
         let flow = HostFlow { source: 1, destination: 0, bytes: 9_000, start: 50 };
-        let rounds = Rounds { request: Some(16), think: 7, repeat: 2, gap: 11 }.of(vec![flow]);
+        let rounds = Rounds { request: Some(16), read: false, think: 7, repeat: 2, gap: 11 }.of(vec![flow]);
         let shown: Vec<_> = rounds.flows.iter().map(|flow| (flow.source, flow.bytes, flow.start)).collect();
         assert_eq!(shown, [(0, 16, 50), (1, 9_000, 7), (0, 16, 11), (1, 9_000, 7)]);
         assert_eq!([0, 1, 2, 3].map(|flow| rounds.is_request(flow)), [true, false, true, false]);
