@@ -14,10 +14,14 @@
 //!
 //! Choices where the paper is silent:
 //! - delta is 1 us: III-D measures a ConnectX-4 at about one CNP in 1 us, and V-D calculates 540 x 1 us for 540 flows;
-//! - a flow is removed from the list in its slot, when it was unmarked in three of its slots in a row and its last CNP is 100
-//!   us old;
-//! - the time of the last CNP is kept in 20 bits, in units of 1,024 ns. Before it could wrap, a slot of the flow sets it to
-//!   2^19 units ago. An interval between CNPs is therefore never shorter than set, and at most 2 us longer;
+//! - a flow is removed from the list in its slot, when it was unmarked in three of its slots in a row and its last CNP is older
+//!   than `idle_time`: 100 ms in the preset `stable`, 100 us in `paper`. A flow of a large incast has a packet marked so rarely
+//!   that 100 us remove it between two of its CNPs, l is then too small, and all senders raise their rates too early: the
+//!   queue of 2,000 flows at 40 Gb/s is 1.7 MB, in place of 0.02 MB. A flow needs about 60 packet times of its fair rate: 300
+//!   ms with 2,000 flows at 10 Gb/s;
+//! - the time of the last CNP is kept in 20 bits, in units of 1,024 ns, or with an `idle_time` above 536 ms in the least power
+//!   of two nanoseconds of which 2^19 are longer (32.8 us at 10 s). Before it could wrap, a slot of the flow sets it to 2^19
+//!   units ago. An interval between CNPs is therefore never shorter than set, and at most two units longer;
 //! - flows that find the list full share one record with datagrams, which have no connection from which a slot could take the
 //!   sender's address. A marked packet of these flows causes a CNP at once, at most one each 50 us. l counts these flows too:
 //!   as the number of distinct values of a 6-bit hash of their local queue pairs in this round or in the round before,
@@ -34,7 +38,7 @@ use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::snapshot::flags;
 use cc_core::table::{Keyed, RoundRobinTableIn, Storage};
 use cc_core::wire::CnpMarking;
-use cc_core::{CnpBody, CnpBodyKind, CnpKind, Ecn, Instant, Link, Mark, Nanos, Qpn, State, Zeroed};
+use cc_core::{CnpBody, CnpBodyKind, CnpKind, Ecn, Link, Mark, Nanos, Qpn, State, Zeroed};
 
 cc_core::settings! {
     /// Settings of DCQCN+ at the receiver.
@@ -48,13 +52,20 @@ cc_core::settings! {
         /// A flow is removed from the list after this many of its slots in a row without a mark.
         idle_slots: Count, 1..=3, [];
         /// A flow is not removed from the list before its last CNP is this old.
-        idle_time: Micros, 0..=100_000, [];
+        idle_time: Micros, 0..=10_000_000, [];
         /// DSCP of a CNP; the whole TOS byte is four times this.
         cnp_dscp: Count, 0..=63, ["np_cnp_dscp", "CNP_DSCP"];
         /// 802.1p priority of a CNP, used where the marked packet had a VLAN tag.
         cnp_802p_prio: Count, 0..=7, ["np_cnp_prio", "CNP_802P_PRIO"];
     }
 }
+
+/// As published, with flows that stay on the list for as long as those of large incasts need.
+pub const STABLE: Preset<DcqcnPlusSettings> = Preset {
+    name: "stable",
+    source: "as paper, with flows that stay on the list for 100 ms after their last CNP: ours",
+    values: DcqcnPlusSettings { idle_time: 100_000, ..PAPER.values },
+};
 
 /// As published.
 pub const PAPER: Preset<DcqcnPlusSettings> = Preset {
@@ -82,11 +93,13 @@ cc_core::zeroed! {
         unlisted: Units,
         idle_slots: u32,
         idle: Units,
+        /// The binary logarithm of a unit's nanoseconds, 10 to 15.
+        unit: u8,
         cnp_policy: CnpPolicy,
     }
 }
 
-/// A time in units of 1,024 ns.
+/// A time in units of the parameters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Units(u32);
 
@@ -95,20 +108,24 @@ impl Zeroed for Units {
 }
 
 impl Units {
-    /// The smallest difference of two times in whole units, both rounded down, that guarantees `micros` microseconds between
-    /// them.
-    const fn covering(micros: u32) -> Self {
+    /// The smallest difference of two times in whole units of 2^`unit` ns, both rounded down, that guarantees `micros`
+    /// microseconds, at most 10 s, between them.
+    #[expect(clippy::cast_possible_truncation, reason = "at most 10^10 / 2^10 + 2")]
+    const fn covering(micros: u32, unit: u8) -> Self {
         match micros {
             0 => Self(0),
-            _ => Self((micros.saturating_mul(1_000).saturating_add(1_023) >> 10).saturating_add(1)),
+            _ => {
+                let nanos = (micros as u64).wrapping_mul(1_000).wrapping_sub(1);
+                Self((nanos.wrapping_shr(unit as u32) as u32).wrapping_add(2))
+            }
         }
     }
 }
 
-/// The largest age of a CNP in a record: 2^19 units, 537 ms. Every interval of the settings is shorter, so that no larger age
-/// is needed.
+/// The largest age of a CNP in a record: 2^19 units. Every interval of the settings is shorter, so that no larger age is
+/// needed.
 const LONG_AGO: u32 = 1 << 19;
-const _: () = assert!(Units::covering(100_000).0 < LONG_AGO);
+const _: () = assert!(Units::covering(100_000, 10).0 < LONG_AGO && Units::covering(10_000_000, 15).0 < LONG_AGO);
 
 /// The record of one flow: 64 bits, the key included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,7 +134,7 @@ pub struct DcqcnPlus {
     /// Local queue pair (24 bits), slots in a row without a mark (2), marked (1), listed (1), lowest bits of the count of CNPs
     /// (4).
     flow: u32,
-    /// When the last CNP was sent, in units of 1,024 ns (20), highest bits of the count of CNPs (12).
+    /// When the last CNP was sent, in units of the parameters (20), highest bits of the count of CNPs (12).
     cnp: u32,
 }
 
@@ -188,7 +205,7 @@ cc_core::snapshot! {
     pub struct DcqcnPlusSnapshot {
         /// The local queue pair.
         pub local: Qpn,
-        /// When the last CNP was sent, in units of 1,024 ns, modulo 2^20: higher bits are ignored.
+        /// When the last CNP was sent, in units of the parameters, modulo 2^20: higher bits are ignored.
         pub last_cnp: u32,
         /// CNPs sent, counted from a value taken from the clock, modulo 2^16.
         pub seq: u16,
@@ -270,7 +287,7 @@ impl NotificationPoint for DcqcnPlus {
     type Flows<SETS: Storage, const WAYS: usize> = RoundRobinTableIn<Self, SETS, WAYS>;
 
     const NAME: &'static str = "dcqcn_plus";
-    const PRESETS: &'static [Preset<DcqcnPlusSettings>] = &[PAPER];
+    const PRESETS: &'static [Preset<DcqcnPlusSettings>] = &[STABLE, PAPER];
     const SHARED: ListState = ListState { listed: 0, slots: 0, residues: 0, unlisted: 0, unlisted_before: 0 };
 
     const TRANSITIONS: &'static [&'static str] = &[
@@ -287,14 +304,16 @@ impl NotificationPoint for DcqcnPlus {
     #[expect(clippy::cast_possible_truncation, reason = "in range: below 64 and 8")]
     fn check(settings: &DcqcnPlusSettings, _link: &Link) -> Result<Params, ParamError> {
         settings.in_range()?;
+        let unit = (10..15).find(|&unit| Units::covering(settings.idle_time, unit).0 < LONG_AGO).unwrap_or(15);
         let marking =
             CnpMarking { dscp: settings.cnp_dscp as u8, priority: settings.cnp_802p_prio as u8, ecn: Ecn::Ect0 };
         Ok(Params {
             slot: Nanos::new(settings.cnp_generation_interval),
-            listed: Units::covering(settings.min_time_between_cnps),
-            unlisted: Units::covering(settings.unlisted_interval),
+            listed: Units::covering(settings.min_time_between_cnps, unit),
+            unlisted: Units::covering(settings.unlisted_interval, unit),
             idle_slots: settings.idle_slots,
-            idle: Units::covering(settings.idle_time),
+            idle: Units::covering(settings.idle_time, unit),
+            unit,
             // No token bucket: at most one CNP is sent in a slot, which bounds the CNPs of the port.
             cnp_policy: CnpPolicy::new(marking, Nanos::ZERO, 1),
         })
@@ -325,12 +344,12 @@ impl NotificationPoint for DcqcnPlus {
             }
             None => (0, 0),
         };
-        let cnp = now_in_units(cx.now).wrapping_sub(LONG_AGO) << 12;
+        let cnp = now_in_units(cx).wrapping_sub(LONG_AGO) << 12;
         Self { flow: qpn << 8 | listed, cnp }.counted(clock)
     }
 
     fn transition(&self, cx: &Cx<'_, Params>, _shared: &ListState, event: &Event<'_>) -> usize {
-        let age = self.age(cx.now);
+        let age = self.age(cx);
         match event {
             Event::Arrival(_) if self.is_listed() => usize::from(self.is_marked()),
             Event::Arrival(_) if age >= cx.params.unlisted => 2,
@@ -349,14 +368,14 @@ impl NotificationPoint for DcqcnPlus {
             return Reply::default();
         }
         shared.meet(arrival.local);
-        let age = self.age(cx.now);
+        let age = self.age(cx);
         let due = age >= cx.params.unlisted;
         Reply { cnp: due.then(|| self.body(cx.params, shared)), ..Reply::default() }
     }
 
     #[inline]
     fn on_cnp_sent(&mut self, cx: &Cx<'_, Params>, _shared: &mut ListState) {
-        let cnp = now_in_units(cx.now) << 12;
+        let cnp = now_in_units(cx) << 12;
         *self = Self { flow: self.flow & !MARKED, cnp }.counted(u32::from(self.seq()).wrapping_add(1));
     }
 
@@ -375,10 +394,10 @@ impl NotificationPoint for DcqcnPlus {
     #[inline]
     fn slot(&mut self, cx: &Cx<'_, Params>, shared: &mut ListState) -> Slot {
         shared.pass();
-        let age = self.age(cx.now);
+        let age = self.age(cx);
         // Limits the age of the last CNP to 2^19 units, before the 20-bit time of that CNP could wrap.
         if age.0 >= LONG_AGO {
-            self.cnp = now_in_units(cx.now).wrapping_sub(LONG_AGO) << 12 | self.cnp & HIGH;
+            self.cnp = now_in_units(cx).wrapping_sub(LONG_AGO) << 12 | self.cnp & HIGH;
         }
         if self.is_marked() {
             return if age >= cx.params.listed {
@@ -400,10 +419,11 @@ impl Keyed for DcqcnPlus {
     }
 }
 
-/// The time in units of 1,024 ns; records keep the lowest 20 bits.
+/// The time in units of the parameters; records keep the lowest 20 bits.
 #[inline]
-const fn now_in_units(now: Instant) -> u32 {
-    now.stamp().to_bits() >> 10
+#[expect(clippy::cast_possible_truncation, reason = "modulo 2^32")]
+const fn now_in_units(cx: &Cx<'_, Params>) -> u32 {
+    cx.now.nanos().wrapping_shr(cx.params.unit as u32) as u32
 }
 
 impl DcqcnPlus {
@@ -433,8 +453,8 @@ impl DcqcnPlus {
 
     /// Time since the last CNP, modulo 2^20 units.
     #[inline]
-    const fn age(&self, now: Instant) -> Units {
-        Units(now_in_units(now).wrapping_sub(self.cnp >> 12) & 0x000f_ffff)
+    const fn age(&self, cx: &Cx<'_, Params>) -> Units {
+        Units(now_in_units(cx).wrapping_sub(self.cnp >> 12) & 0x000f_ffff)
     }
 
     /// The record with its count of CNPs set to the lowest sixteen bits of `seq`.

@@ -15,7 +15,9 @@
 //!   included, so that a line full of small packets is measured as full. It is zero where no packet arrived in that time;
 //! - the base round-trip time is the port's, or a setting; the least delay of each flow is measured, and kept until the flow
 //!   has had no packet for 1 s;
-//! - a packet without a time stamp is not a sample: its flow gets its fair share.
+//! - a packet without a time stamp is not a sample: its flow gets its fair share;
+//! - the least window is one byte: a larger one, such as an eighth of a packet, would give more than C RTT / N to each of very
+//!   many flows, and their rates together would exceed C. The sender paces a window below one packet as a rate.
 //!
 //! After an eviction: the flow restarts with its fair share, without PID control.
 
@@ -45,8 +47,8 @@ cc_core::settings! {
         share: Ppm, 10_000..=1_000_000, [];
         /// RTT_base; 0 is the port's.
         base_rtt: Nanos, 0..=10_000_000, [];
-        /// Lowest window; 0 is an eighth of a packet.
-        min_window: Bytes, 0..=1_000_000, [];
+        /// Lowest window.
+        min_window: Bytes, 1..=1_000_000, [];
         /// 1: anti-windup, U does not fall below 0 while the fair share limits the window; 0: as in the paper.
         unwind: Count, 0..=1, [];
         /// DSCP of an acknowledgement; the whole TOS byte is four times this.
@@ -56,8 +58,8 @@ cc_core::settings! {
     }
 }
 
-/// The gains that the paper found in use (section IV-D).
-pub const RCC_IV: RccSettings = RccSettings {
+/// The gains that the paper found in use (section IV-D), with anti-windup.
+pub const STABLE: RccSettings = RccSettings {
     k_p: 16,
     k_d: 7_000,
     delta: 200_000,
@@ -65,23 +67,28 @@ pub const RCC_IV: RccSettings = RccSettings {
     samples: 3,
     share: 1_000_000,
     base_rtt: 0,
-    min_window: 0,
+    min_window: 1,
     unwind: 1,
     ack_dscp: 48,
     ack_802p_prio: 6,
 };
 
-/// The gains of the paper's evaluation.
-pub const RCC_VA: RccSettings = RccSettings { k_p: 10_000, k_d: 100_000, ..RCC_IV };
+/// The paper's equations, with the gains of its evaluation.
+pub const PAPER: RccSettings = RccSettings { k_p: 10_000, k_d: 100_000, unwind: 0, ..STABLE };
 
 /// The presets, the default first.
 pub(crate) const PRESETS: &[Preset<RccSettings>] = &[
     Preset {
-        name: "rcc_iv",
-        source: "RCC IV-D: K_p in 1 to 16, K_d in 1e3 to 7e3 \"in actual use\"; delta, eta, n: III-F; the rest ours",
-        values: RCC_IV,
+        name: "stable",
+        source: "RCC IV-D: K_p in 1 to 16, K_d in 1e3 to 7e3 \"in actual use\"; delta, eta, n: III-F; the rest, and \
+                 anti-windup, ours",
+        values: STABLE,
     },
-    Preset { name: "rcc_va", source: "RCC V-A: K_p = 1e4, K_d = 1e5; the rest as in `rcc_iv`", values: RCC_VA },
+    Preset {
+        name: "paper",
+        source: "RCC V-A: K_p = 1e4, K_d = 1e5; no anti-windup; the rest as in `stable`",
+        values: PAPER,
+    },
 ];
 
 cc_core::zeroed! {
@@ -113,7 +120,6 @@ impl Params {
                 expected: "must be from 1 us to 10 ms, and the port must carry 1 KiB to 1 GiB in it",
             });
         }
-        let least = if settings.min_window == 0 { (link.mtu.get() >> 3).max(1) } else { settings.min_window };
         let gains = Gains::per_second(settings.k_p, settings.k_d);
         let (samples, unwinds) = (settings.samples as u8, settings.unwind == 1);
         let marking =
@@ -121,7 +127,7 @@ impl Params {
         // From 2^30 to 2^31.
         let bits = 31_u32.wrapping_add(carried.ilog2());
         Ok(Self {
-            law: LawParams::new(round, gains, settings.delta, settings.eta, samples, Bytes::new(least), unwinds),
+            law: LawParams::new(round, gains, settings.delta, settings.eta, samples, Bytes::new(settings.min_window), unwinds),
             shared: div_bitwise(u64::from(carried).wrapping_mul(settings.share.into()), 1_000_000) as u32,
             per_round: div_bitwise(1_u64.wrapping_shl(bits), carried) as u32,
             below: bits.wrapping_sub(16) as u8,

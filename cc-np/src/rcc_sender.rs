@@ -173,7 +173,7 @@ impl RccSender {
 mod tests {
     use super::*;
     use crate::frames::Ring;
-    use crate::rcc::RCC_IV;
+    use crate::rcc::STABLE;
     use crate::{NpEngine, RxMeta};
     use cc_core::wire::{Addresses, Bth, Extensions, Frame, Mac, Parsed, Shims, TableCrc, Tags, opcode, parse};
     use cc_core::{Ecn, Instant, IntStack, Psn, Rate, Stamp};
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn n_and_b_r_are_sent_and_abandoned_messages_are_removed() {
         assert_eq!(size_of::<RccSender>(), 8);
-        let params = RccSender::check(&RCC_IV, &LINK).unwrap();
+        let params = RccSender::check(&STABLE, &LINK).unwrap();
         let cx = |now| Cx { now: Instant::from_nanos(now), link: &LINK, params: &params };
         let mut active_flows = RccSender::SHARED;
         let mut flows = [5, 6].map(|qpn| RccSender::open(&cx(0), &mut active_flows, Some(Qpn::new(qpn))));
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn slots_change_no_grant() {
         type Engine = NpEngine<RccSender, 8, 4>;
-        let engine = || Engine::new(Instant::from_nanos(0), LINK, RccSender::check(&RCC_IV, &LINK).unwrap());
+        let engine = || Engine::new(Instant::from_nanos(0), LINK, RccSender::check(&STABLE, &LINK).unwrap());
         let (mut punctual, mut never_woken) = (engine(), engine());
         let (mut now, mut random, mut ring) = (0_u64, 1_u64, Ring::new(512));
         let (mut granted, mut room) = ([0; 12], false);

@@ -8,7 +8,7 @@ mod oracle;
 mod tolerance;
 
 use cc_core::{Bytes, Ecn, Grant, Instant, IntStack, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp, Zeroed};
-use cc_np::rcc::{RCC_IV, RCC_VA, Rcc, RccSettings};
+use cc_np::rcc::{PAPER, Rcc, RccSettings, STABLE};
 use cc_np::rcc_sender::RccSender;
 use cc_np::{Arrival, Cx, NotificationPoint};
 use oracle::{Constants, Delays, Flow};
@@ -124,21 +124,22 @@ fn granted(grant: Grant) -> (f64, f64, f64) {
     }
 }
 
-/// The numbers of the presets, independently of the library; the last is without anti-windup, as in the paper.
+/// The numbers of the presets, independently of the library, and of the paper's with anti-windup.
 fn presets() -> [(RccSettings, Constants); 3] {
-    let iv = Constants {
+    let stable = Constants {
         k_p: 16.0,
         k_d: 7e3,
         delta: 0.2,
         eta: 0.95,
         n: 3,
         round: ROUND,
-        least: 133.0,
+        least: 1.0,
         youth: 24_000.0,
         unwinds: true,
     };
-    let va = Constants { k_p: 1e4, k_d: 1e5, ..iv };
-    [(RCC_IV, iv), (RCC_VA, va), (RccSettings { unwind: 0, ..RCC_VA }, Constants { unwinds: false, ..va })]
+    let paper = Constants { k_p: 1e4, k_d: 1e5, unwinds: false, ..stable };
+    let unwinding = Constants { unwinds: true, ..paper };
+    [(STABLE, stable), (PAPER, paper), (RccSettings { unwind: 1, ..PAPER }, unwinding)]
 }
 
 fn decoded(machine: &Rcc, before: &Flow) -> Flow {
@@ -244,7 +245,7 @@ fn every_packet_gets_the_window_of_the_equations() {
 #[test]
 fn acknowledgements_of_the_sender_variant_carry_n_and_b_r() {
     const FLOWS: usize = 9;
-    let params = RccSender::check(&RCC_IV, &LINK).unwrap();
+    let params = RccSender::check(&STABLE, &LINK).unwrap();
     let (mut traffic, mut tolerance) = (Traffic::new(4, FLOWS), Tolerance::default());
     let (mut shared, mut active_flows) = (RccSender::SHARED, ActiveFlows::default());
     let mut machines: [Option<RccSender>; FLOWS] = [None; FLOWS];

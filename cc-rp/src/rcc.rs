@@ -182,8 +182,10 @@ impl ReactionPoint for Rcc {
     type Params = Params;
 
     const NAME: &'static str = "rcc";
-    const PRESETS: &'static [Preset<RccSettings>] =
-        &[Preset { name: "paper", source: "RCC III-B and V-A; the least rate is ours", values: PAPER }];
+    const PRESETS: &'static [Preset<RccSettings>] = &[
+        Preset { name: "stable", source: "as paper: the receiver's preset of this name differs", values: PAPER },
+        Preset { name: "paper", source: "RCC III-B and V-A; the least rate is ours", values: PAPER },
+    ];
     const EVENTS: EventSet = EventSet::SENT.with(EventSet::ACK).with(EventSet::NACK).with(EventSet::WAKE);
     const SIGNALS: Signals = Signals::GRANT;
     const RECEIVER: Option<&'static str> = Some("rcc");

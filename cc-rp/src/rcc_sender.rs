@@ -50,8 +50,8 @@ cc_core::settings! {
     }
 }
 
-/// The gains that the paper found in use.
-pub const RCC_IV: RccSenderSettings = RccSenderSettings {
+/// The gains that the paper found in use (section IV-D), with anti-windup.
+pub const STABLE: RccSenderSettings = RccSenderSettings {
     k_p: 16,
     k_d: 7_000,
     delta: 200_000,
@@ -63,8 +63,8 @@ pub const RCC_IV: RccSenderSettings = RccSenderSettings {
     unwind: 1,
 };
 
-/// The gains of the paper's evaluation.
-pub const RCC_VA: RccSenderSettings = RccSenderSettings { k_p: 10_000, k_d: 100_000, ..RCC_IV };
+/// The paper's equations, with the gains of its evaluation.
+pub const PAPER: RccSenderSettings = RccSenderSettings { k_p: 10_000, k_d: 100_000, unwind: 0, ..STABLE };
 
 cc_core::zeroed! {
     /// Checked parameters, computed once for a port and shared by its flows.
@@ -132,11 +132,16 @@ impl ReactionPoint for RccSender {
     const NAME: &'static str = "rcc_sender";
     const PRESETS: &'static [Preset<RccSenderSettings>] = &[
         Preset {
-            name: "rcc_iv",
-            source: "RCC IV-D: K_p in 1 to 16, K_d in 1e3 to 7e3 \"in actual use\"; delta, eta, n: III-F; the rest ours",
-            values: RCC_IV,
+            name: "stable",
+            source: "RCC IV-D: K_p in 1 to 16, K_d in 1e3 to 7e3 \"in actual use\"; delta, eta, n: III-F; the rest, and \
+                     anti-windup, ours",
+            values: STABLE,
         },
-        Preset { name: "rcc_va", source: "RCC V-A: K_p = 1e4, K_d = 1e5; the rest as in `rcc_iv`", values: RCC_VA },
+        Preset {
+            name: "paper",
+            source: "RCC V-A: K_p = 1e4, K_d = 1e5; no anti-windup; the rest as in `stable`",
+            values: PAPER,
+        },
     ];
     const EVENTS: EventSet = EventSet::SENT.with(EventSet::ACK).with(EventSet::NACK).with(EventSet::WAKE);
     const SIGNALS: Signals = Signals::GRANT.with(Signals::DELAY);
@@ -268,7 +273,7 @@ mod tests {
 
     impl Bench {
         fn new() -> Self {
-            let params = RccSender::check(&RCC_VA, &LINK).unwrap();
+            let params = RccSender::check(&PAPER, &LINK).unwrap();
             let flow = RccSender::open(&Self::cx(0, &params));
             Self { params, flow, now: 0 }
         }

@@ -7,7 +7,7 @@ mod branch_ambiguity;
 mod tolerance;
 
 use cc_core::{Bytes, Instant, Link, Mark, Nanos, Psn, Rate, Stamp};
-use cc_rp::acc::{Acc, AccSettings, Mode, Params, RECONSTRUCTION};
+use cc_rp::acc::{Acc, AccSettings, Mode, Params, STABLE};
 use cc_rp::{Ack, Cx, Decision, Event, ReactionPoint};
 use oracle::{Constants, Flow, Happening, Verdict};
 use tolerance::{SplitMix, Tolerance};
@@ -23,7 +23,8 @@ mod oracle {
     pub(super) struct Constants {
         pub(super) line: f64,
         pub(super) rtt: f64,
-        pub(super) mtu: f64,
+        /// Bytes for which a period is long enough.
+        pub(super) least: f64,
         /// The excess is only what was sent in the last period and not acknowledged in this one.
         pub(super) literal: bool,
     }
@@ -33,9 +34,9 @@ mod oracle {
             self.line / 1_000.0
         }
 
-        /// T_p: 1.5 round trips, at least 16 packets, at most 8 round trips.
+        /// T_p: 1.5 round trips, at least the time of `least` at this rate, at most 8 round trips.
         fn period(&self, rate: f64) -> f64 {
-            (1.5 * self.rtt).max(16.0 * self.mtu / rate).min(8.0 * self.rtt)
+            (1.5 * self.rtt).max(self.least / rate).min(8.0 * self.rtt)
         }
     }
 
@@ -212,10 +213,11 @@ fn rate(rate: Rate) -> f64 {
     f64::from(rate.to_bits()) * BIT
 }
 
-fn variants() -> [(Params, Constants); 2] {
-    [0, 1].map(|acc_literal| {
-        let settings = AccSettings { acc_literal, ..RECONSTRUCTION };
-        let constants = Constants { line: 12.5, rtt: 12_000.0, mtu: 1_000.0, literal: acc_literal == 1 };
+fn variants() -> [(Params, Constants); 3] {
+    [(0, 0), (0, 16), (1, 0)].map(|(acc_literal, period_packets)| {
+        let settings = AccSettings { acc_literal, period_packets, ..STABLE };
+        let least = f64::from(period_packets) * 1_000.0;
+        let constants = Constants { line: 12.5, rtt: 12_000.0, least, literal: acc_literal == 1 };
         (Acc::check(&settings, &LINK).unwrap(), constants)
     })
 }

@@ -6,7 +6,7 @@ mod branch_ambiguity;
 mod tolerance;
 
 use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Instant, Link, Nanos, Rate, Stamp};
-use cc_rp::dcqcn_plus::{DcqcnPlus, DcqcnPlusSettings, PAPER, Params};
+use cc_rp::dcqcn_plus::{DcqcnPlus, DcqcnPlusSettings, PAPER, Params, STABLE};
 use cc_rp::{Cx, Event, ReactionPoint};
 use oracle::{Constants, Flow, Happening};
 use tolerance::{SplitMix, Tolerance};
@@ -19,7 +19,7 @@ mod oracle {
     #[derive(Clone, Copy, Debug)]
     pub(super) struct Constants {
         pub(super) line: f64,
-        /// K and K_alpha, which are equal, for a tau of up to 50 us: 55 us.
+        /// K and K_alpha, which are equal, for a tau of up to 50 us: 110 us in `stable`, 55 us in `paper`.
         pub(super) short: f64,
         /// The periods are set at notifications only, and only for a longer tau.
         pub(super) literal: bool,
@@ -159,22 +159,19 @@ fn mbps(rate: Rate) -> f64 {
     f64::from(rate.to_bits()) * BIT
 }
 
-fn settings(timers: u32, alpha_in_pause: u32) -> DcqcnPlusSettings {
-    DcqcnPlusSettings { timers, alpha_in_pause, ..PAPER }
-}
-
 /// Every preset and switch, on two ports.
 fn variants() -> Vec<(Link, Params, Constants)> {
     let link = |gbps| Link { line_rate: Rate::from_gbps(gbps), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
     let mut variants = Vec::new();
-    for (gbps, timers, alpha_in_pause) in [(10, 0, 0), (40, 0, 0), (10, 1, 0), (10, 0, 1)] {
-        let params = DcqcnPlus::check(&settings(timers, alpha_in_pause), &link(gbps)).unwrap();
-        let constants = Constants {
-            line: f64::from(gbps) * 1_000.0,
-            short: 55_000.0,
-            literal: timers == 1,
-            fades_in_pauses: alpha_in_pause == 0,
-        };
+    let odd = DcqcnPlusSettings { timers: 0, alpha_in_pause: 1, ..PAPER };
+    for (gbps, settings, short, literal, fades_in_pauses) in [
+        (10, STABLE, 110_000.0, false, true),
+        (40, STABLE, 110_000.0, false, true),
+        (10, PAPER, 55_000.0, true, true),
+        (10, odd, 55_000.0, false, false),
+    ] {
+        let params = DcqcnPlus::check(&settings, &link(gbps)).unwrap();
+        let constants = Constants { line: f64::from(gbps) * 1_000.0, short, literal, fades_in_pauses };
         variants.push((link(gbps), params, constants));
     }
     variants

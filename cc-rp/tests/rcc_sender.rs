@@ -8,7 +8,7 @@ mod oracle;
 mod tolerance;
 
 use cc_core::{Bytes, Delay, Grant, Instant, Link, Nanos, Psn, Rate};
-use cc_rp::rcc_sender::{Params, RCC_IV, RCC_VA, RccSender, RccSenderSettings};
+use cc_rp::rcc_sender::{PAPER, Params, RccSender, RccSenderSettings, STABLE};
 use cc_rp::{Ack, Cx, Decision, Event, ReactionPoint};
 use oracle::{Constants, Delays, Flow};
 use tolerance::{SplitMix, Tolerance};
@@ -16,9 +16,9 @@ use tolerance::{SplitMix, Tolerance};
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_064), base_rtt: Nanos::new(12_000) };
 const BDP: f64 = 150_000.0;
 
-/// The presets, written down independently; the last is without anti-windup, as in the paper.
+/// The presets, written down independently, and the paper's with anti-windup.
 fn presets() -> [(RccSenderSettings, Constants); 3] {
-    let iv = Constants {
+    let stable = Constants {
         k_p: 16.0,
         k_d: 7e3,
         delta: 0.2,
@@ -29,9 +29,9 @@ fn presets() -> [(RccSenderSettings, Constants); 3] {
         youth: 36_000.0,
         unwinds: true,
     };
-    let va = Constants { k_p: 1e4, k_d: 1e5, ..iv };
-    let winds = RccSenderSettings { unwind: 0, ..RCC_VA };
-    [(RCC_IV, iv), (RCC_VA, va), (winds, Constants { unwinds: false, ..va })]
+    let paper = Constants { k_p: 1e4, k_d: 1e5, unwinds: false, ..stable };
+    let unwinding = Constants { unwinds: true, ..paper };
+    [(STABLE, stable), (PAPER, paper), (RccSenderSettings { unwind: 1, ..PAPER }, unwinding)]
 }
 
 fn cx(params: &Params, now: u64) -> Cx<'_, Params> {
@@ -171,7 +171,7 @@ fn each_event_is_what_the_equations_say() {
 #[test]
 fn a_queue_inside_the_network_settles_where_the_error_of_equation_2_is_zero() {
     for flows in [2_usize, 8] {
-        let params = RccSender::check(&RCC_IV, &LINK).unwrap();
+        let params = RccSender::check(&STABLE, &LINK).unwrap();
         let mut machines = vec![RccSender::open(&cx(&params, 0)); flows];
         let mut windows = vec![BDP; flows];
         let (mut queue, mut delayed) = (0.0_f64, std::collections::VecDeque::from(vec![12_000.0_f64; 12]));

@@ -3,7 +3,7 @@ use crate::frames::Ring;
 use crate::{ArrivalOutcome, CnpOutcome, NpEngine, RxMeta};
 use cc_core::table::RoundRobinTable;
 use cc_core::wire::{Addresses, Bth, Extensions, Frame, Icrc, Mac, Roce, Shims, TableCrc, Tags, opcode};
-use cc_core::{Bytes, Psn, Rate};
+use cc_core::{Bytes, Instant, Psn, Rate};
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
 use std::boxed::Box;
@@ -190,6 +190,34 @@ fn a_flow_is_removed_when_it_was_unmarked_in_three_slots_and_its_last_cnp_is_100
     assert_eq!(bench.engine.live_flows(), 1);
     bench.run(start + 159_000);
     assert_eq!(bench.engine.live_flows(), 0);
+}
+
+/// Ages are kept in units of 1,024 ns to 537 ms, and of up to 32.8 us to 10 s: a flow is removed in the slot after `idle_time`
+/// and at most two units, and its CNPs are 45 us apart and at most two units more.
+#[test]
+fn a_flow_stays_on_the_list_for_the_whole_idle_time_of_up_to_10_s() {
+    for (idle_time, unit) in [(100_000, 1_024), (300_000, 1_024), (536_000, 1_024), (537_000, 2_048), (10_000_000, 32_768)]
+    {
+        let settings = DcqcnPlusSettings { idle_time, ..STABLE.values };
+        let mut bench = Bench::<16, 4>::new(&settings, 1_000_000_000);
+        bench.arrive(7, Ecn::Ce);
+        let start = bench.now;
+        assert_eq!(bench.run(start).len(), 1);
+        bench.arrive(7, Ecn::Ce);
+        let cnps = bench.run(start + 45_000 + 2 * unit + 1_000);
+        let [Sent { now: last, .. }] = cnps[..] else { panic!("{cnps:?}") };
+        assert!(last >= start + 45_000);
+        // A late wake skips slots in which nothing happens.
+        let idle = u64::from(idle_time) * 1_000;
+        while bench.now < last + idle - 200_000 {
+            bench.now += 200_000.min(last + idle - bench.now);
+            bench.wake();
+        }
+        bench.run(last + idle - 1);
+        assert_eq!(bench.engine.live_flows(), 1, "{idle_time}");
+        bench.run(last + idle + 2 * unit + 1_000);
+        assert_eq!(bench.engine.live_flows(), 0, "{idle_time}");
+    }
 }
 
 #[test]
@@ -399,6 +427,7 @@ fn tos_bytes_and_intervals_out_of_range_are_refused_a19() {
         DcqcnPlusSettings { cnp_generation_interval: 0, ..PAPER.values },
         DcqcnPlusSettings { idle_slots: 0, ..PAPER.values },
         DcqcnPlusSettings { unlisted_interval: 100_001, ..PAPER.values },
+        DcqcnPlusSettings { idle_time: 10_000_001, ..PAPER.values },
     ] {
         assert!(matches!(DcqcnPlus::check(&settings, &LINK), Err(ParamError::OutOfRange(_))));
     }

@@ -31,10 +31,10 @@ cc_core::settings! {
     }
 }
 
-/// This project's reconstruction.
-pub const RECONSTRUCTION: AccSettings = AccSettings {
+/// This project's reconstruction: all flows of a port have periods of the same length.
+pub const STABLE: AccSettings = AccSettings {
     period: 150,
-    period_packets: 16,
+    period_packets: 0,
     longest_period: 8,
     ue_periods: 3,
     gradual_periods: 5,
@@ -47,14 +47,20 @@ pub const RECONSTRUCTION: AccSettings = AccSettings {
 
 pub(super) const PRESETS: &[Preset<AccSettings>] = &[
     Preset {
-        name: "reconstruction",
+        name: "stable",
         source: "none published: this project's values for the rules on the slides of ACC (NSDI 2024); not the paper's",
-        values: RECONSTRUCTION,
+        values: STABLE,
+    },
+    Preset {
+        name: "sixteen_packets",
+        source: "as stable, with periods in which a slow flow can send 16 packets: flows do not get equal rates, since \
+                 slow ones add less often and find a mark in nearly every period",
+        values: AccSettings { period_packets: 16, ..STABLE },
     },
     Preset {
         name: "slides",
-        source: "as reconstruction, with the halt that the slides print: (Sent(i-1) - Ack(i)) / R(i)",
-        values: AccSettings { acc_literal: 1, ..RECONSTRUCTION },
+        source: "as stable, with the halt that the slides print: (Sent(i-1) - Ack(i)) / R(i)",
+        values: AccSettings { acc_literal: 1, ..STABLE },
     },
 ];
 

@@ -7,6 +7,8 @@ use std::vec::Vec;
 
 const US: u64 = 1_000;
 const SECOND: u64 = 1_000_000_000;
+/// The preset `paper` with periods that are computed whenever they begin.
+const RECOMPUTED: DcqcnPlusSettings = DcqcnPlusSettings { timers: 0, ..PAPER };
 const PLAIN: Event = Event::Cnp { body_kind: CnpBodyKind::Standard };
 
 fn link(gbps: u32) -> Link {
@@ -20,7 +22,7 @@ fn params(settings: DcqcnPlusSettings, gbps: u32) -> Params {
 /// Every preset, and settings that reach code that no preset reaches.
 fn variants() -> Vec<(&'static str, Params)> {
     let odd = [
-        ("alpha stands", DcqcnPlusSettings { alpha_in_pause: 1, ..PAPER }),
+        ("alpha stands", DcqcnPlusSettings { alpha_in_pause: 1, ..RECOMPUTED }),
         (
             "odd",
             DcqcnPlusSettings {
@@ -33,7 +35,7 @@ fn variants() -> Vec<(&'static str, Params)> {
                 rpg_min_rate: 40,
                 dce_tcp_g: 900,
                 initial_alpha_value: 300,
-                ..PAPER
+                ..RECOMPUTED
             },
         ),
     ];
@@ -108,31 +110,42 @@ impl Flow {
 fn the_timer_is_1080_us_at_540_flows() {
     // V-D: K = 2 max {540 x 1 us, 8000 bits / (10 Gb/s / 540)}.
     let fair = Rate::from_bits(Rate::from_gbps(10).to_bits() / 540);
-    let flow = Flow::cut_to(PAPER, 10, fair, Nanos::new(540_000));
+    let flow = Flow::cut_to(RECOMPUTED, 10, fair, Nanos::new(540_000));
     assert_eq!(flow.length(&flow.params.increase), Nanos::new(1_080_000));
     assert_eq!(flow.length(&flow.params.alpha_decay), Nanos::new(540_000));
     // Where CNPs come faster, the time of a packet decides: 432 us.
-    let flow = Flow::cut_to(PAPER, 10, fair, Nanos::new(400_000));
+    let flow = Flow::cut_to(RECOMPUTED, 10, fair, Nanos::new(400_000));
     let increase = flow.length(&flow.params.increase).get();
     assert!((863_990..=864_010).contains(&increase), "{increase}");
 }
 
+/// Where tau passes 50 us, lambda tau is 100 us: the periods of `stable` for a short tau are no shorter, those of `paper` are.
+#[test]
+fn the_timers_of_a_short_period_are_lambda_times_those_of_dcqcn_in_stable() {
+    for (settings, short) in [(STABLE, 110_000), (PAPER, 55_000)] {
+        let mut flow = Flow::new(settings, 40);
+        assert_eq!(flow.on(0, period(1, 50_000)).wake_in, Nanos::new(short));
+        assert_eq!(flow.length(&flow.params.alpha_decay), Nanos::new(short));
+        assert_eq!(flow.on(US, period(2, 50_001)).wake_in, Nanos::new(100_002));
+    }
+}
+
 #[test]
 fn a_short_period_leaves_the_timers_of_dcqcn_unless_a_packet_takes_longer() {
-    let mut flow = Flow::new(PAPER, 10);
+    let mut flow = Flow::new(RECOMPUTED, 10);
     assert_eq!(flow.on(0, period(1, 50_000)).wake_in, Nanos::new(55_000));
     assert_eq!(flow.on(US, period(2, 50_001)).wake_in, Nanos::new(100_002));
-    let flow = Flow::cut_to(PAPER, 10, Rate::from_mbps(1), Nanos::new(10_000));
+    let flow = Flow::cut_to(RECOMPUTED, 10, Rate::from_mbps(1), Nanos::new(10_000));
     let increase = flow.length(&flow.params.increase).get();
     // 16,000 bits at 1 Mb/s, which is 2,097 raw.
     assert!((15_999_000..=16_002_000).contains(&increase), "{increase}");
-    let flow = Flow { params: params(DcqcnPlusSettings { timers: 1, ..PAPER }, 10), ..flow };
+    let flow = Flow { params: params(DcqcnPlusSettings { timers: 1, ..RECOMPUTED }, 10), ..flow };
     assert_eq!(flow.length(&flow.params.increase), Nanos::new(55_000));
 }
 
 #[test]
 fn the_first_cut_is_by_half_and_no_cut_goes_below_a_10000th_of_the_line() {
-    let mut flow = Flow::new(PAPER, 40);
+    let mut flow = Flow::new(RECOMPUTED, 40);
     assert_eq!(flow.on(0, PLAIN).rate, Rate::from_gbps(20));
     for _ in 0..200 {
         flow.after(US, PLAIN);
@@ -143,7 +156,7 @@ fn the_first_cut_is_by_half_and_no_cut_goes_below_a_10000th_of_the_line() {
 
 #[test]
 fn alpha_rises_and_decays_by_g() {
-    let mut flow = Flow::new(DcqcnPlusSettings { initial_alpha_value: 512, ..PAPER }, 10);
+    let mut flow = Flow::new(DcqcnPlusSettings { initial_alpha_value: 512, ..RECOMPUTED }, 10);
     let alpha = |flow: &Flow| f64::from(flow.state.alpha.to_bits()) / f64::from(1u32 << 31);
     let g: f64 = 1.0 / 256.0;
     for k in 1..=200 {
@@ -158,7 +171,7 @@ fn alpha_rises_and_decays_by_g() {
 
 #[test]
 fn fast_recovery_halves_the_way_back_four_times() {
-    let mut flow = Flow::new(PAPER, 10);
+    let mut flow = Flow::new(RECOMPUTED, 10);
     let cut = flow.on(0, PLAIN).rate.to_bits();
     let target = Rate::from_gbps(10).to_bits();
     for k in 1..=4 {
@@ -170,7 +183,7 @@ fn fast_recovery_halves_the_way_back_four_times() {
 /// The increase of R_T in each of `count` increases, as a fraction of the line rate. The rate is reset before each, so that
 /// steps are comparable.
 fn gains(alpha: Frac, rate: Rate, count: usize) -> Vec<f64> {
-    let mut flow = Flow::cut_to(PAPER, 40, rate, Nanos::ZERO);
+    let mut flow = Flow::cut_to(RECOMPUTED, 40, rate, Nanos::ZERO);
     (0..count)
         .map(|_| {
             (flow.state.alpha, flow.state.current, flow.state.target) = (alpha, rate, rate);
@@ -200,7 +213,7 @@ fn phases_and_steps_follow_the_paper() {
 #[test]
 fn ten_hyper_periods_raise_a_small_rate_two_hundred_times() {
     // (21) and (22) with R_T = 2 R_C at first multiply by 1 + sqrt (1/2) in the long run: that to the tenth is 210.
-    let mut flow = Flow::cut_to(PAPER, 800, Rate::from_mbps(80), Nanos::ZERO);
+    let mut flow = Flow::cut_to(RECOMPUTED, 800, Rate::from_mbps(80), Nanos::ZERO);
     flow.state.stage = 60;
     for _ in 0..10 {
         flow.state.increase(&flow.params);
@@ -213,7 +226,7 @@ fn ten_hyper_periods_raise_a_small_rate_two_hundred_times() {
 fn recovery_ends_within_a_hundred_steps() {
     for gbps in [1, 10, 40, 100, 400, 800, 2_047] {
         for rpg_min_rate in [0, 1] {
-            let mut flow = Flow::cut_to(DcqcnPlusSettings { rpg_min_rate, ..PAPER }, gbps, Rate::ZERO, Nanos::ZERO);
+            let mut flow = Flow::cut_to(DcqcnPlusSettings { rpg_min_rate, ..RECOMPUTED }, gbps, Rate::ZERO, Nanos::ZERO);
             (flow.state.current, flow.state.target) = (flow.params.floor, flow.params.floor);
             flow.state.alpha = Frac::ZERO;
             let steps = (1..).find(|_| {
@@ -242,20 +255,20 @@ fn recovery(settings: DcqcnPlusSettings, gbps: u32, flows: u32, period: Nanos) -
 fn recovery_after_an_incast_of_a_thousand_flows_takes_less_than_a_tenth_of_a_second() {
     // V-A: throughput loss is always less than 0.1 second.
     for gbps in [10, 40] {
-        let time = recovery(PAPER, gbps, 1_000, Nanos::new(1_000_000));
+        let time = recovery(RECOMPUTED, gbps, 1_000, Nanos::new(1_000_000));
         assert!(time < SECOND / 10, "{} us at {gbps} Gb/s", time / US);
     }
 }
 
 #[test]
 fn recomputed_periods_recover_from_the_floor_three_times_as_fast() {
-    let time = |timers| recovery(DcqcnPlusSettings { timers, ..PAPER }, 10, 10_000, Nanos::new(60_000));
+    let time = |timers| recovery(DcqcnPlusSettings { timers, ..RECOMPUTED }, 10, 10_000, Nanos::new(60_000));
     assert!(time(0) < 200_000 * US && time(1) > 500_000 * US, "{} and {} us", time(0) / US, time(1) / US);
 }
 
 #[test]
 fn a_recovered_flow_is_released_and_starts_again() {
-    let mut flow = Flow::new(PAPER, 10);
+    let mut flow = Flow::new(RECOMPUTED, 10);
     flow.on(0, period(1, 900_000));
     let decision = flow.on(SECOND / 2, Event::Wake);
     assert_eq!((decision.rate, decision.wake_in), (Rate::from_gbps(10), Nanos::MAX));
@@ -267,7 +280,7 @@ fn a_recovered_flow_is_released_and_starts_again() {
 
 #[test]
 fn a_pause_stops_recovery_and_the_timer_then_runs_on() {
-    let mut flow = Flow::new(PAPER, 10);
+    let mut flow = Flow::new(RECOMPUTED, 10);
     flow.on(0, PLAIN);
     // Paused from 30 us on, for 300 us.
     flow.paused = 300_000;
@@ -278,7 +291,7 @@ fn a_pause_stops_recovery_and_the_timer_then_runs_on() {
 
 #[test]
 fn the_wake_comes_when_the_pause_is_over() {
-    let mut flow = Flow::new(PAPER, 10);
+    let mut flow = Flow::new(RECOMPUTED, 10);
     flow.on(0, PLAIN);
     let mut cx = at(30 * US, &flow.params, &flow.link);
     cx.pause = Nanos::new(300_000);
@@ -289,7 +302,7 @@ fn the_wake_comes_when_the_pause_is_over() {
 fn alpha_decays_in_pauses_or_stays() {
     let cut_after = |alpha_in_pause| {
         let mut flow =
-            Flow::cut_to(DcqcnPlusSettings { alpha_in_pause, ..PAPER }, 10, Rate::from_gbps(1), Nanos::new(100_000));
+            Flow::cut_to(DcqcnPlusSettings { alpha_in_pause, ..RECOMPUTED }, 10, Rate::from_gbps(1), Nanos::new(100_000));
         flow.paused = 25_600_000;
         flow.on(25_600 * US, Event::Wake);
         let before = flow.state.current;
@@ -308,7 +321,7 @@ fn alpha_decays_in_pauses_or_stays() {
 fn a_total_of_pauses_that_steps_back_leaves_alpha_as_it_is() {
     for wakes in [false, true] {
         let mut flow =
-            Flow::cut_to(DcqcnPlusSettings { alpha_in_pause: 0, ..PAPER }, 10, Rate::from_gbps(1), Nanos::new(100_000));
+            Flow::cut_to(DcqcnPlusSettings { alpha_in_pause: 0, ..RECOMPUTED }, 10, Rate::from_gbps(1), Nanos::new(100_000));
         flow.paused = 50_000;
         flow.after(US, PLAIN);
         let alpha = flow.state.alpha();
@@ -333,7 +346,7 @@ fn a_total_of_pauses_that_steps_back_leaves_alpha_as_it_is() {
 
 #[test]
 fn a_plain_notification_leaves_the_period_as_it_was() {
-    let mut flow = Flow::new(PAPER, 10);
+    let mut flow = Flow::new(RECOMPUTED, 10);
     flow.on(0, period(1, 200_000));
     assert_eq!(flow.after(US, PLAIN).wake_in, Nanos::new(400_000));
     assert_eq!(flow.after(US, period(2, 300_000)).wake_in, Nanos::new(600_000));
@@ -341,7 +354,7 @@ fn a_plain_notification_leaves_the_period_as_it_was() {
 
 #[test]
 fn cnps_with_old_numbers_are_ignored() {
-    let mut flow = Flow::new(PAPER, 10);
+    let mut flow = Flow::new(RECOMPUTED, 10);
     let first = flow.after(US, period(7, 100_000)).rate;
     for seq in [7, 6, 0] {
         assert_eq!(flow.after(US, period(seq, 100_000)).rate, first, "{seq} is old");
@@ -354,7 +367,7 @@ fn cnps_with_old_numbers_are_ignored() {
 
 #[test]
 fn undetermined_congestion_cuts_nothing() {
-    let mut flow = Flow::new(PAPER, 10);
+    let mut flow = Flow::new(RECOMPUTED, 10);
     for kind in [CnpKind::Undetermined, CnpKind::SwitchInt, CnpKind::DirectInt] {
         let event = numbered(kind, 1);
         let Event::Cnp { body_kind } = &event else { panic!("a notification") };
@@ -365,7 +378,7 @@ fn undetermined_congestion_cuts_nothing() {
 
 #[test]
 fn a_period_above_a_second_is_taken_for_a_second() {
-    let mut flow = Flow::new(PAPER, 10);
+    let mut flow = Flow::new(RECOMPUTED, 10);
     assert_eq!(flow.on(0, period(1, u32::MAX)).wake_in, LONGEST);
 }
 
@@ -378,10 +391,10 @@ fn settings_that_conflict_are_named() {
         Err(ParamError::OutOfRange(field)) => field.name,
         other => panic!("{other:?}"),
     };
-    assert_eq!(refused(DcqcnPlusSettings { rpg_min_rate: 10_001, ..PAPER }), "rpg_min_rate");
-    assert_eq!(refused(DcqcnPlusSettings { rpg_time_reset: 881, ..PAPER }), "rpg_time_reset");
-    assert_eq!(refused(DcqcnPlusSettings { rpg_threshold: 0, ..PAPER }), "rpg_threshold");
-    assert_eq!(refused(DcqcnPlusSettings { lambda: 1_000, ..PAPER }), "lambda");
+    assert_eq!(refused(DcqcnPlusSettings { rpg_min_rate: 10_001, ..RECOMPUTED }), "rpg_min_rate");
+    assert_eq!(refused(DcqcnPlusSettings { rpg_time_reset: 881, ..RECOMPUTED }), "rpg_time_reset");
+    assert_eq!(refused(DcqcnPlusSettings { rpg_threshold: 0, ..RECOMPUTED }), "rpg_threshold");
+    assert_eq!(refused(DcqcnPlusSettings { lambda: 1_000, ..RECOMPUTED }), "lambda");
 }
 
 #[test]
@@ -389,9 +402,8 @@ fn every_preset_holds_and_its_numbers_are_those_of_the_paper_a4() {
     for preset in DcqcnPlus::PRESETS {
         DcqcnPlus::check(&preset.values, &link(10)).unwrap();
     }
-    let paper = DcqcnPlus::PRESETS.first().unwrap();
+    let paper = DcqcnPlus::PRESETS.iter().find(|preset| preset.name == "paper").unwrap();
     let value = |name: &str| paper.values.get(DcqcnPlusSettings::index_of(name).unwrap());
-    assert_eq!(paper.name, "paper");
     assert_eq!((value("lambda"), value("lambda_alpha"), value("packet")), (2 * 1024, 1024, 1000));
     assert_eq!((value("rpg_threshold"), value("adapts_above"), value("largest_cut")), (5, 50, 50));
     assert_eq!((value("hyper_step"), value("dce_tcp_g")), (10_000, 1020));
@@ -401,7 +413,7 @@ fn every_preset_holds_and_its_numbers_are_those_of_the_paper_a4() {
 
 #[test]
 fn a_slot_used_before_starts_as_new_d4() {
-    let (params, link) = (params(PAPER, 10), link(10));
+    let (params, link) = (params(RECOMPUTED, 10), link(10));
     let fresh = DcqcnPlus::open(&at(SECOND, &params, &link));
     let mut used = DcqcnPlus::open(&at(0, &params, &link));
     used.on(&at(US, &params, &link), &period(3, 700_000));
@@ -547,7 +559,7 @@ fn settles_pauses(late: &mut DcqcnPlus, cx: &Cx<'_, Params>) {
 
 #[test]
 fn the_wake_test_detects_mistakes() {
-    let params = params(PAPER, 10);
+    let params = params(RECOMPUTED, 10);
     assert!(first_difference(&params, 1, 20_000, forgets_expiries).is_some());
     assert!(first_difference(&params, 1, 20_000, settles_pauses).is_some());
 }

@@ -315,8 +315,8 @@ typedef struct { uint64_t opaque[25]; } rnic_rp_dcqcn_plus_port;
 #define RNIC_RP_DCQCN_PLUS_FLOW_BYTES 36u
 #define RNIC_RP_DCQCN_PLUS_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[9]; } rnic_rp_dcqcn_plus_flow;
-#define RNIC_RP_DCQCN_PLUS_PRESET_PAPER 0u
-#define RNIC_RP_DCQCN_PLUS_PRESET_LITERAL 1u
+#define RNIC_RP_DCQCN_PLUS_PRESET_STABLE 0u
+#define RNIC_RP_DCQCN_PLUS_PRESET_PAPER 1u
 #define RNIC_RP_DCQCN_PLUS_RPG_TIME_RESET 0u /* 1 to 131071 us */
 #define RNIC_RP_DCQCN_PLUS_DCE_TCP_RTT 1u /* 1 to 131071 us */
 #define RNIC_RP_DCQCN_PLUS_ADAPTS_ABOVE 2u /* 0 to 131071 us */
@@ -451,7 +451,8 @@ typedef struct { uint64_t opaque[15]; } rnic_rp_rcc_port;
 #define RNIC_RP_RCC_FLOW_BYTES 20u
 #define RNIC_RP_RCC_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[5]; } rnic_rp_rcc_flow;
-#define RNIC_RP_RCC_PRESET_PAPER 0u
+#define RNIC_RP_RCC_PRESET_STABLE 0u
+#define RNIC_RP_RCC_PRESET_PAPER 1u
 #define RNIC_RP_RCC_BASE_RTT 0u /* 0 to 10000000 ns */
 #define RNIC_RP_RCC_MIN_RATE 1u /* 1 to 1600000 Mb/s */
 RNIC_RP_FUNCTIONS(rcc);
@@ -463,8 +464,8 @@ typedef struct { uint64_t opaque[23]; } rnic_rp_rcc_sender_port;
 #define RNIC_RP_RCC_SENDER_FLOW_BYTES 44u
 #define RNIC_RP_RCC_SENDER_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[11]; } rnic_rp_rcc_sender_flow;
-#define RNIC_RP_RCC_SENDER_PRESET_RCC_IV 0u
-#define RNIC_RP_RCC_SENDER_PRESET_RCC_VA 1u
+#define RNIC_RP_RCC_SENDER_PRESET_STABLE 0u
+#define RNIC_RP_RCC_SENDER_PRESET_PAPER 1u
 #define RNIC_RP_RCC_SENDER_K_P 0u /* 0 to 1000000 */
 #define RNIC_RP_RCC_SENDER_K_D 1u /* 0 to 1000000 */
 #define RNIC_RP_RCC_SENDER_DELTA 2u /* 1000 to 10000000 ppm */
@@ -550,8 +551,9 @@ typedef struct { uint64_t opaque[20]; } rnic_rp_acc_port;
 #define RNIC_RP_ACC_FLOW_BYTES 44u
 #define RNIC_RP_ACC_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[11]; } rnic_rp_acc_flow;
-#define RNIC_RP_ACC_PRESET_RECONSTRUCTION 0u
-#define RNIC_RP_ACC_PRESET_SLIDES 1u
+#define RNIC_RP_ACC_PRESET_STABLE 0u
+#define RNIC_RP_ACC_PRESET_SIXTEEN_PACKETS 1u
+#define RNIC_RP_ACC_PRESET_SLIDES 2u
 #define RNIC_RP_ACC_PERIOD 0u /* 100 to 400 % */
 #define RNIC_RP_ACC_PERIOD_PACKETS 1u /* 0 to 64 */
 #define RNIC_RP_ACC_LONGEST_PERIOD 2u /* 4 to 16 */
@@ -634,12 +636,13 @@ typedef struct { uint64_t opaque[19]; } rnic_np_dcqcn_plus_port;
 #define RNIC_NP_DCQCN_PLUS_FLOW_BYTES 12u
 #define RNIC_NP_DCQCN_PLUS_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[3]; } rnic_np_dcqcn_plus_flow;
-#define RNIC_NP_DCQCN_PLUS_PRESET_PAPER 0u
+#define RNIC_NP_DCQCN_PLUS_PRESET_STABLE 0u
+#define RNIC_NP_DCQCN_PLUS_PRESET_PAPER 1u
 #define RNIC_NP_DCQCN_PLUS_CNP_GENERATION_INTERVAL 0u /* 100 to 100000 ns */
 #define RNIC_NP_DCQCN_PLUS_MIN_TIME_BETWEEN_CNPS 1u /* 0 to 100000 us */
 #define RNIC_NP_DCQCN_PLUS_UNLISTED_INTERVAL 2u /* 1 to 100000 us */
 #define RNIC_NP_DCQCN_PLUS_IDLE_SLOTS 3u /* 1 to 3 */
-#define RNIC_NP_DCQCN_PLUS_IDLE_TIME 4u /* 0 to 100000 us */
+#define RNIC_NP_DCQCN_PLUS_IDLE_TIME 4u /* 0 to 10000000 us */
 #define RNIC_NP_DCQCN_PLUS_CNP_DSCP 5u /* 0 to 63 */
 #define RNIC_NP_DCQCN_PLUS_CNP_802P_PRIO 6u /* 0 to 7 */
 RNIC_NP_FUNCTIONS(dcqcn_plus);
@@ -665,8 +668,8 @@ typedef struct { uint64_t opaque[27]; } rnic_np_rcc_port;
 #define RNIC_NP_RCC_FLOW_BYTES 32u
 #define RNIC_NP_RCC_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[8]; } rnic_np_rcc_flow;
-#define RNIC_NP_RCC_PRESET_RCC_IV 0u
-#define RNIC_NP_RCC_PRESET_RCC_VA 1u
+#define RNIC_NP_RCC_PRESET_STABLE 0u
+#define RNIC_NP_RCC_PRESET_PAPER 1u
 #define RNIC_NP_RCC_K_P 0u /* 0 to 1000000 */
 #define RNIC_NP_RCC_K_D 1u /* 0 to 1000000 */
 #define RNIC_NP_RCC_DELTA 2u /* 1000 to 10000000 ppm */
@@ -674,7 +677,7 @@ typedef struct { uint32_t opaque[8]; } rnic_np_rcc_flow;
 #define RNIC_NP_RCC_SAMPLES 4u /* 1 to 15 */
 #define RNIC_NP_RCC_SHARE 5u /* 10000 to 1000000 ppm */
 #define RNIC_NP_RCC_BASE_RTT 6u /* 0 to 10000000 ns */
-#define RNIC_NP_RCC_MIN_WINDOW 7u /* 0 to 1000000 B */
+#define RNIC_NP_RCC_MIN_WINDOW 7u /* 1 to 1000000 B */
 #define RNIC_NP_RCC_UNWIND 8u /* 0 to 1 */
 #define RNIC_NP_RCC_ACK_DSCP 9u /* 0 to 63 */
 #define RNIC_NP_RCC_ACK_802P_PRIO 10u /* 0 to 7 */
@@ -687,8 +690,8 @@ typedef struct { uint64_t opaque[27]; } rnic_np_rcc_sender_port;
 #define RNIC_NP_RCC_SENDER_FLOW_BYTES 12u
 #define RNIC_NP_RCC_SENDER_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[3]; } rnic_np_rcc_sender_flow;
-#define RNIC_NP_RCC_SENDER_PRESET_RCC_IV 0u
-#define RNIC_NP_RCC_SENDER_PRESET_RCC_VA 1u
+#define RNIC_NP_RCC_SENDER_PRESET_STABLE 0u
+#define RNIC_NP_RCC_SENDER_PRESET_PAPER 1u
 #define RNIC_NP_RCC_SENDER_K_P 0u /* 0 to 1000000 */
 #define RNIC_NP_RCC_SENDER_K_D 1u /* 0 to 1000000 */
 #define RNIC_NP_RCC_SENDER_DELTA 2u /* 1000 to 10000000 ppm */
@@ -696,7 +699,7 @@ typedef struct { uint32_t opaque[3]; } rnic_np_rcc_sender_flow;
 #define RNIC_NP_RCC_SENDER_SAMPLES 4u /* 1 to 15 */
 #define RNIC_NP_RCC_SENDER_SHARE 5u /* 10000 to 1000000 ppm */
 #define RNIC_NP_RCC_SENDER_BASE_RTT 6u /* 0 to 10000000 ns */
-#define RNIC_NP_RCC_SENDER_MIN_WINDOW 7u /* 0 to 1000000 B */
+#define RNIC_NP_RCC_SENDER_MIN_WINDOW 7u /* 1 to 1000000 B */
 #define RNIC_NP_RCC_SENDER_UNWIND 8u /* 0 to 1 */
 #define RNIC_NP_RCC_SENDER_ACK_DSCP 9u /* 0 to 63 */
 #define RNIC_NP_RCC_SENDER_ACK_802P_PRIO 10u /* 0 to 7 */
