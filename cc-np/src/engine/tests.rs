@@ -787,8 +787,8 @@ proptest! {
 /// A READ that a host receives counts in RCC's N from its first response to its last one, although none of them is acknowledged.
 #[test]
 fn responses_to_reads_count_among_the_active_flows_of_rcc() {
-    use crate::rcc::{RCC_IV, Rcc};
-    let mut engine = NpEngine::<Rcc, 4, 2>::new(Instant::from_nanos(0), LINK, Rcc::check(&RCC_IV, &LINK).unwrap());
+    use crate::rcc::{Rcc, STABLE};
+    let mut engine = NpEngine::<Rcc, 4, 2>::new(Instant::from_nanos(0), LINK, Rcc::check(&STABLE, &LINK).unwrap());
     let responses = [opcode::READ_RESPONSE_FIRST, opcode::READ_RESPONSE_MIDDLE, opcode::READ_RESPONSE_LAST];
     for (at, (opcode, flows)) in (1u32..).zip([(opcode::SEND_FIRST, 1), (responses[0], 2), (responses[1], 2)]) {
         let flow = if opcode == opcode::SEND_FIRST { 1 } else { 2 };
