@@ -88,8 +88,10 @@ pub(crate) enum LinkFigure {
     Gbps,
     /// The share of time in which PFC paused its data.
     Paused,
-    /// Data packets marked with CE.
+    /// Data packets that its port marked with CE.
     Marks,
+    /// Data packets that its port marked as undetermined (TCD).
+    Undetermined,
 }
 
 /// A figure of what changes over time.
@@ -192,6 +194,7 @@ impl Finished<'_> {
                     LinkFigure::Gbps => busy * port.bits_per_second as f64 / 1e9,
                     LinkFigure::Paused => port.paused as f64 / time,
                     LinkFigure::Marks => port.marks as f64,
+                    LinkFigure::Undetermined => port.undetermined as f64,
                 })
             }
             Measure::SendersPaused {} => {

@@ -53,6 +53,8 @@ pub struct LinkFigures {
     pub paused: f64,
     /// Data packets that its port marked with CE.
     pub marks: u64,
+    /// Data packets that its port marked as undetermined, with ECT(1): see TCD.
+    pub undetermined: u64,
 }
 
 /// Bytes that wait, by the time for which they do.
@@ -129,6 +131,7 @@ impl Interval {
                 gbps: utilisation * port.bits_per_second as f64 / 1e9,
                 paused: port.paused as f64 / time,
                 marks: port.marks,
+                undetermined: port.undetermined,
             }
         };
         let used = measured.ports.iter().filter(|port| port.busy > 0 || port.paused > 0);
@@ -210,7 +213,7 @@ impl fmt::Display for Interval {
         let mut links: Vec<&LinkFigures> = self.links.iter().collect();
         links.sort_by(|one, other| other.utilisation.total_cmp(&one.utilisation));
         writeln!(f, "  busiest links    utilisation      Gb/s    paused     marks")?;
-        for LinkFigures { node, port, to, utilisation, gbps, paused, marks } in links.into_iter().take(ROWS) {
+        for LinkFigures { node, port, to, utilisation, gbps, paused, marks, .. } in links.into_iter().take(ROWS) {
             let name = format!("{node}:{port} to {to}");
             writeln!(f, "  {name:<16} {utilisation:>11.4} {gbps:>9.3} {paused:>9.4} {marks:>9}")?;
         }

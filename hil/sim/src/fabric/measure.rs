@@ -57,6 +57,8 @@ pub struct MeasuredPort {
     pub paused: Picos,
     /// Data packets that it marked with CE.
     pub marks: u64,
+    /// Data packets that it marked as undetermined, with ECT(1) (TCD).
+    pub undetermined: u64,
     /// The bytes of data that wait, if it is a port of a switch.
     pub queue: Option<Levels>,
 }
@@ -184,11 +186,18 @@ struct Counts {
     sent_bytes: u64,
     paused: Picos,
     marks: u64,
+    undetermined: u64,
 }
 
 impl Counts {
     fn of(port: &Port, now: Picos) -> Self {
-        Self { busy: port.busy(now), sent_bytes: port.sent_bytes, paused: port.paused(now), marks: port.marks }
+        Self {
+            busy: port.busy(now),
+            sent_bytes: port.sent_bytes,
+            paused: port.paused(now),
+            marks: port.marks,
+            undetermined: port.undetermined,
+        }
     }
 }
 
@@ -304,6 +313,7 @@ impl Measurement {
                 sent_bytes: now.sent_bytes - before.sent_bytes,
                 paused: now.paused - before.paused,
                 marks: now.marks - before.marks,
+                undetermined: now.undetermined - before.undetermined,
                 queue: is_switch.then_some(queue),
             });
         }

@@ -87,6 +87,8 @@ pub(super) struct Port {
     pub(super) notices: VecDeque<(Picos, Notice)>,
     /// Data packets that the stages here have marked with CE.
     pub(super) marks: u64,
+    /// Those that they have marked as undetermined, with ECT(1).
+    pub(super) undetermined: u64,
 }
 
 /// Traffic classes of data.
@@ -138,6 +140,7 @@ impl Port {
             sent: 0,
             sent_bytes: 0,
             marks: 0,
+            undetermined: 0,
         }
     }
 

@@ -566,7 +566,9 @@ impl Network<'_> {
             if leaves_with != ecn || verdict.hop.is_some() || verdict.rewrite.is_some() {
                 let writes = self.data.1.write_verdict(self.slab.header_mut(packet), &verdict, ecn);
                 self.switches[switch as usize].feedback.telemetry += u64::from(writes);
-                self.ports[egress as usize].marks += u64::from(ecn != Ecn::Ce && leaves_with == Ecn::Ce);
+                let port = &mut self.ports[egress as usize];
+                port.marks += u64::from(ecn != Ecn::Ce && leaves_with == Ecn::Ce);
+                port.undetermined += u64::from(ecn != Ecn::Ect1 && leaves_with == Ecn::Ect1);
             }
             self.ports[egress as usize].hold(flow, now, verdict.hold, &mut self.slab);
         }
