@@ -14,7 +14,7 @@ use cc_core::wire::shim::MlccData;
 use cc_core::{
     Bytes, Ecn, Grant, Hop, Instant, IntLayout, IntStack, IntStackBuilder, Link, Mark, Nanos, Psn, Qpn, Rate, Stamp,
 };
-use cc_np::mlcc::{Mlcc, MlccSettings, PAPER};
+use cc_np::mlcc::{Mlcc, MlccSettings, PAPER, STABLE};
 use cc_np::{Arrival, Cx, NotificationPoint};
 use links::Links;
 use std::collections::VecDeque;
@@ -46,10 +46,10 @@ mod oracle {
             d_pre.clamp(-self.rtt_c, self.theta + self.d_t)
         }
 
-        /// What (7) adds to the token, with alpha a half.
-        pub(super) fn gain(&self, d_pre: f64) -> f64 {
-            let raw_by_credit = 1.0 - (d_pre - self.d_t) / self.theta; // (5)
-            (0.5 * raw_by_credit).clamp(0.0, 1.0)
+        /// What (7) adds to the token, with alpha a half and a divisor.
+        pub(super) fn gain(&self, d_pre: f64, credit: f64, divisor: f64) -> f64 {
+            let raw = credit * (1.0 - (d_pre - self.d_t) / self.theta); // (5)
+            (0.5 * raw / divisor).clamp(0.0, 1.0)
         }
 
         /// (6) and (8).
@@ -127,7 +127,8 @@ fn each_packet_has_the_effect_of_the_equations() {
     let (mut tolerance, mut bounded, mut rounds) = (Tolerance::default(), 0_u32, 0_u32);
     for seed in 0..40 {
         let mut random = SplitMix::new(seed);
-        let settings = MlccSettings { max_stage: if seed % 3 == 0 { 0 } else { 5 }, rate_ai: 2_000, ..PAPER };
+        let preset = if seed / 4 % 2 == 0 { PAPER } else { STABLE };
+        let settings = MlccSettings { max_stage: if seed % 3 == 0 { 0 } else { 5 }, rate_ai: 2_000, ..preset };
         let gbps = [25, 100, 400, 800][seed as usize % 4];
         let link = link(gbps);
         let params = Exact::check(&settings, &link).unwrap();
@@ -159,14 +160,21 @@ fn each_packet_has_the_effect_of_the_equations() {
             links.pass(&mut random, gap);
             if packet % 500 == 0 {
                 queue = random.within(0..=60_000_000) >> random.within(0..=8);
-                links.load = [0.1, 0.3, 0.3, 0.6][random.within(0..=3) as usize];
+                links.load = [0.1, 0.6, 0.8, 0.9][random.within(0..=3) as usize];
             }
             // The credit is not known before the first reply.
             let matches = credit.is_some() && random.within(0..=9) == 0;
-            let c_d = if matches { credit.unwrap_or(0) } else { 0 };
-            let mlcc = (matches || packet % 3 > 0).then_some(MlccData { credit: c_d, queue: Bytes::new(queue) });
+            let c_d = match credit {
+                Some(credit) if matches => credit,
+                Some(credit) if random.within(0..=99) > 0 => credit ^ 0x5a5a,
+                _ => 0,
+            };
+            let mlcc =
+                (matches || random.within(0..=99) > 0).then_some(MlccData { credit: c_d, queue: Bytes::new(queue) });
             let q_c = if mlcc.is_some() { f64::from(queue) } else { 0.0 };
-            let over = matches || now as f64 - began > 8.0 * f64::from(T);
+            let c_d = mlcc.map_or(0, |data| data.credit);
+            let longest = if c_d == 0 { sender(&flow).u.max(1.0) } else { 8.0 };
+            let over = matches || now as f64 - began > longest * f64::from(T);
 
             let before = (sender(&flow), f64::from(flow.dw()), f64::from(flow.token()) / f64::from(1 << 24));
             let before_credits: Vec<f64> = flow.releases().map(per_ns).to_vec();
@@ -200,10 +208,11 @@ fn each_packet_has_the_effect_of_the_equations() {
                 assert_ne!(Some(now_credit), credit);
                 credits.insert(0, r_credit);
                 credits.pop();
-                gain = dqm.gain(dqm.d_pre(dqm.r_pre(&history), &credits, q_c));
                 let (least, most) = dqm.bounds(r_credit);
-                dw = dw.clamp(least.min(0.0), most.max(0.0));
+                dw = if c_d == 0 { 0.0 } else { dw.clamp(least.min(0.0), most.max(0.0)) };
                 advised_rate = dqm.r_dqm(r_credit, dw);
+                let divisor = if preset == PAPER { r_credit } else { r_dqm };
+                gain = dqm.gain(dqm.d_pre(dqm.r_pre(&history), &credits, q_c), r_credit, divisor);
                 history.push(r_dqm);
             } else if credit.is_some() {
                 assert_eq!((Some(now_credit), r_credit), (credit, credits[0]));
@@ -230,7 +239,7 @@ fn each_packet_has_the_effect_of_the_equations() {
                 ("R_credit", r_credit, 1.0 / f64::from(T)),
                 // Where the bound of dw is between two whole packets, either packet count is correct.
                 ("R_DQM", r_dqm, 1_000.0 / 6e6 / 4.0 + 1e-6),
-                ("alpha R_raw / R_credit", f64::from(flow.gain()) / f64::from(1 << 24), 2e-6),
+                ("alpha R_raw / divisor", f64::from(flow.gain()) / f64::from(1 << 24), 2e-6),
                 ("token", f64::from(flow.token()) / f64::from(1 << 24), 1e-9),
                 ("dw", moved, 0.0),
             ];
@@ -303,7 +312,7 @@ fn a_free_run_regulates_the_queue_as_the_equations_do() {
         machine.under_way.push_back(per_ns(flow.advised_rate()));
         for packet in 0..ideal.round(release).max(1) {
             if packet == 0 {
-                gain = dqm.gain(dqm.d_pre(dqm.r_pre(&history), &credits, ideal.queue));
+                gain = dqm.gain(dqm.d_pre(dqm.r_pre(&history), &credits, ideal.queue), 1.0, 1.0);
                 history.push(dqm.r_dqm(release, dw));
             }
             let (after, step) = oracle::Dqm::token(token, gain);

@@ -141,12 +141,16 @@ impl ReactionPoint for Mlcc {
     type Params = Params;
 
     const NAME: &'static str = "mlcc";
-    const PRESETS: &'static [Preset<MlccSettings>] = &[Preset {
-        name: "paper",
-        source: "MLCC 4.1 names no parameter of R_NS: the law is that of HPCC's draft, the least rate a thousandth of \
-                 the 25 Gb/s of its servers; no_int_rtts: RFC 5348 4.3, ours for MLCC",
-        values: PAPER,
-    }];
+    /// Both have the same values: what differs is at the receiver, whose preset has the same name.
+    const PRESETS: &'static [Preset<MlccSettings>] = &[
+        Preset { name: "stable", source: "as `paper`; the receiver's differs", values: PAPER },
+        Preset {
+            name: "paper",
+            source: "MLCC 4.1 names no parameter of R_NS: the law is that of HPCC's draft, the least rate a thousandth of \
+                     the 25 Gb/s of its servers; no_int_rtts: RFC 5348 4.3, ours for MLCC",
+            values: PAPER,
+        },
+    ];
     const EVENTS: EventSet =
         EventSet::SENT.with(EventSet::ACK).with(EventSet::NACK).with(EventSet::SWITCH_INT).with(EventSet::WAKE);
     const SIGNALS: Signals = Signals::ADVISED_RATE.with(Signals::SWITCH_INT);

@@ -69,9 +69,10 @@ fn at_half() -> Bench<16> {
     bench
 }
 
-/// By (6) to (8) the drift of dw per packet is 2 alpha R_raw / R_credit - 1, within -1 and 1.
+/// By (6) to (8) the drift of dw per packet is 2 alpha R_raw / divisor - 1, within -1 and 1. The divisor is R_credit in the paper,
+/// whatever R_DQM is.
 #[test]
-fn dw_drifts_in_proportion_to_the_difference_of_raw_rate_and_credit() {
+fn dw_drifts_in_proportion_to_the_difference_of_raw_rate_and_divisor() {
     let table = [
         (0, -10_000),
         (50, -5_000),
@@ -83,21 +84,43 @@ fn dw_drifts_in_proportion_to_the_difference_of_raw_rate_and_credit() {
         (150, 5_000),
         (200, 10_000),
     ];
-    for (percent, drift) in table {
+    let half = Rate::from_gbps(50);
+    for (settings, advised) in
+        [(PAPER, half), (PAPER, Rate::from_gbps(20)), (STABLE, half), (STABLE, Rate::from_gbps(25))]
+    {
         let mut bench = at_half();
-        // The D_pre for which (5) gives this R_raw, as a percentage of R_credit.
-        bench.flow.gain = bench.params.gain(1_000_000 + 18_000_000 - 180_000 * percent);
-        for _ in 0..10_000 {
-            bench.packet();
+        bench.params = Mlcc16::check(&settings, &LINK).unwrap();
+        let divisor = if settings == PAPER { half } else { advised };
+        for (percent, drift) in table {
+            // The D_pre for which (5) gives this R_raw, as a percentage of the divisor.
+            let of_credit = f64::from(percent) * f64::from(divisor.to_bits()) / f64::from(half.to_bits());
+            let delay = 1_000_000 + 18_000_000 - (180_000.0 * of_credit) as i64;
+            bench.flow.gain = bench.params.gain(delay, half, advised);
+            (bench.flow.dw, bench.flow.token) = (0, 0);
+            for _ in 0..10_000 {
+                bench.packet();
+            }
+            let dw = bench.flow.dw();
+            assert!((dw - drift).abs() <= 2, "{settings:?}, {advised:?}, {percent} %: {dw}");
         }
-        assert!((bench.flow.dw() - drift).abs() <= 2, "{percent}: {}", bench.flow.dw());
     }
-    // From twice R_credit on, a packet adds one whole token.
-    let bench = at_half();
-    assert_eq!(bench.params.gain(-6_000_000), 11_650_844);
-    assert_eq!(bench.params.gain(-100_000_000), ONE);
-    assert_eq!(bench.params.gain(1_000_000), ONE / 2, "exactly, so that dw stays at R_raw = R_credit");
-    assert_eq!(bench.params.gain(19_000_000), 0);
+}
+
+#[test]
+fn a_packet_adds_at_most_one_token() {
+    let rate = Rate::from_gbps;
+    let paper = |delay| paper().params.gain(delay, rate(50), rate(1));
+    assert_eq!(paper(-6_000_000), 11_650_844);
+    assert_eq!(paper(-100_000_000), ONE, "from twice R_credit on");
+    assert_eq!(paper(1_000_000), ONE / 2, "exactly, so that dw stays at R_raw = R_credit");
+    assert_eq!(paper(19_000_000), 0);
+    let stable =
+        |settings, delay, release, advised| Mlcc16::check(&settings, &LINK).unwrap().gain(delay, release, advised);
+    assert_eq!(stable(STABLE, 10_000_000, rate(50), rate(1)), ONE, "half of 50 R_DQM");
+    assert_eq!(stable(STABLE, 19_000_000, rate(50), rate(1)), 0);
+    // The largest product: R_raw is 201 R_credit, and R_credit / R_DQM is above 256.
+    let widest = MlccSettings { theta: 1_000_000, target_delay: 100_000_000, ..STABLE };
+    assert_eq!(stable(widest, -100_000_000, Rate::from_bits(u32::MAX), Rate::from_bits(1)), ONE);
 }
 
 #[test]
@@ -271,6 +294,37 @@ fn r_credit_changes_at_the_end_of_a_round_only() {
     assert_eq!(bench.rows, [true; 6], "every transition is reached");
 }
 
+/// Without a credit a flow has no queue at a switch: it follows HPCC's law alone, with a round each RTT_D, or U RTT_D while bytes
+/// wait.
+#[test]
+fn a_flow_without_a_queue_follows_the_law_of_its_path() {
+    let mut bench: Bench<16> = Bench::new(STABLE, LINK);
+    let (mut clock, mut sent) = (0_u32, 0_u32);
+    // The time from one round to the next and R_DQM in Gb/s then, on a link with this share of its speed and bytes that wait.
+    let mut round = |share: f64, queue: u32| {
+        let (began, credit) = (bench.now, bench.flow.credit);
+        while bench.flow.credit == credit {
+            bench.now += 1_000;
+            clock += 1_000;
+            sent += (12_500.0 * share) as u32;
+            let hop = Hop { mbps: 100_000, flags: 0, clock, sent: sent / 64, queue };
+            bench.data(Some(MlccData::default()), &[hop]);
+        }
+        assert_eq!(bench.flow.advised_rate(), bench.flow.release());
+        (bench.now - began, f64::from(bench.flow.advised_rate().to_bits()) / f64::from(1 << 24) * 8.0)
+    };
+    // U is eta at the beginning; the link is full, and half of 300 kB, which it carries in 24 us, wait: U goes to 1.5.
+    let (first, _) = round(1.0, 150_000);
+    assert!((24_000..=37_000).contains(&first), "{first} ns");
+    let (second, cut) = round(1.0, 150_000);
+    assert!((33_000..=38_000).contains(&second), "{second} ns");
+    assert!(cut < 60.0, "{cut} Gb/s");
+    let rates: Vec<_> = (0..6).map(|_| round(0.3, 0)).collect();
+    let &(last, raised) = rates.last().unwrap();
+    assert_eq!(last, 25_000, "the first packet after RTT_D");
+    assert!(raised > cut, "{raised} Gb/s");
+}
+
 /// At the lowest rate a packet arrives each 80 us: too far apart for its telemetry to be compared with that of the last.
 #[test]
 fn r_credit_of_a_flow_too_slow_to_be_measured_rises() {
@@ -331,7 +385,7 @@ fn fluid<const BUCKETS: usize>(settings: MlccSettings) -> (Vec<f64>, u32) {
 }
 
 #[test]
-fn a_long_queue_settles_around_the_target_delay() {
+fn by_the_paper_a_long_queue_oscillates_around_the_target_delay() {
     for (series, starved) in [fluid::<ROUNDS>(PAPER), fluid::<16>(PAPER)] {
         assert!(series[1_250] < 25e6, "less than 25 MB of 40 after 30 ms");
         // 12.5 Gb/s for 1 ms are 1.56 MB; the paper has 1.5 MB.
@@ -340,6 +394,24 @@ fn a_long_queue_settles_around_the_target_delay() {
         assert!((1.4e6..1.65e6).contains(&mean), "{mean}");
         assert!(tail.iter().all(|queue| *queue < 3.2e6));
         assert!(starved < 2_500, "60 ms of 600 in all: {starved}");
+        // Without damping the swing is as large after 600 ms as after 240 ms.
+        let swing = |part: &[f64]| part.iter().copied().fold(0.0, f64::max) - part.iter().copied().fold(1e9, f64::min);
+        let (early, late) = (swing(&series[10_000..12_500]), swing(&series[22_500..]));
+        assert!(late > 0.8 * early && late > 2e6, "{early}, {late}");
+    }
+}
+
+/// The same queue with (7) divided by R_DQM settles: it stays within a tenth of the target from 200 ms on, and never starves the
+/// receiver's link.
+#[test]
+fn with_the_advised_rate_as_divisor_a_long_queue_settles_at_the_target_delay() {
+    for (series, starved) in [fluid::<ROUNDS>(STABLE), fluid::<16>(STABLE)] {
+        assert!(series[1_250] < 25e6, "less than 25 MB of 40 after 30 ms");
+        // R_credit D_t, with R_credit just below the flow's 12.5 Gb/s.
+        let tail = &series[8_333..];
+        let (least, most) = (tail.iter().copied().fold(1e9, f64::min), tail.iter().copied().fold(0.0, f64::max));
+        assert!(least > 1.4e6 && most < 1.7e6, "{least} to {most}");
+        assert_eq!(starved, 0);
     }
 }
 
