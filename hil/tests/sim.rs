@@ -59,6 +59,20 @@ fn a_run_that_stalls_writes_its_report_and_names_the_flow() {
 }
 
 #[test]
+fn an_output_that_is_a_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/sim/scenarios/incast.toml");
+    fs::write(folder.path().join("out"), "kept").unwrap();
+    let output = sim(&[scenario, "--output", "out"], folder.path());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        !output.status.success() && error.contains("--output out: is a file: expected the name of a folder"),
+        "{error}"
+    );
+    assert_eq!(fs::read(folder.path().join("out")).unwrap(), b"kept");
+}
+
+#[test]
 fn an_error_shows_the_place() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.toml"), "duration = \"1ms\"\n[topology]\nkind = \"stare\"\n").unwrap();

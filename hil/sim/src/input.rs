@@ -7,7 +7,7 @@ use crate::fabric::{
     Scenario, SwitchPort, Topology, Transport, Watchdog,
 };
 use crate::marking::Stages;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use cc_core::{IntLayout, Nanos};
 use hil_algorithms::Algorithm;
 use hil_algorithms::settings::ResolvedSettings;
@@ -268,7 +268,13 @@ pub(crate) fn paths(topology: &Topology, flows: &[FlowSpec], payload: u32) -> Re
             longest = longest.max(path.rtt);
         }
     }
-    Ok((Nanos::new(u32::try_from(longest).context("the links are too long")?), paths))
+    let Ok(nanos) = u32::try_from(longest) else {
+        bail!(
+            "a base round trip of {:.3} s between two hosts: expected at most 4.29 s (2^32 - 1 ns); give the links shorter delays",
+            longest as f64 / 1e9
+        );
+    };
+    Ok((Nanos::new(nanos), paths))
 }
 
 fn other_end(link: &Link, node: u32) -> u32 {

@@ -97,7 +97,8 @@ pub struct Fairness {
     pub settled_us: Option<f64>,
 }
 
-fn micros(picos: u64) -> f64 {
+/// Microseconds of so many picoseconds.
+pub(crate) fn micros(picos: u64) -> f64 {
     picos as f64 / 1e6
 }
 

@@ -124,6 +124,9 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
+/// The most bytes of a flow: 1000 TB.
+pub(crate) const MOST_BYTES: u64 = 1_000_000_000_000_000;
+
 impl<'a> Words<'a> {
     /// The next word, which must be there.
     pub(crate) fn expect(&mut self, what: &str) -> Result<Word<'a>> {
@@ -137,6 +140,13 @@ impl<'a> Words<'a> {
     pub(crate) fn read<T>(&mut self, what: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T> {
         let word = self.expect(what)?;
         read(word.text).ok_or_else(|| self.source.error(&word.at, &format!("expected {what}, not `{}`", word.text)))
+    }
+
+    /// The next word as the bytes of a flow.
+    pub(crate) fn bytes(&mut self) -> Result<u64> {
+        self.read("bytes of a flow, from 1 to 10^15", |text| {
+            text.parse().ok().filter(|bytes| (1..=MOST_BYTES).contains(bytes))
+        })
     }
 
     /// The next word as a number.

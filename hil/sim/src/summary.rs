@@ -1,8 +1,8 @@
 //! What a run came to, for its reader and for scripts.
 
-use crate::fabric::{self, Completion, QueuePlace, StalledFlow, SwitchFeedback, Totals};
+use crate::fabric::{self, Completion, QueuePlace, StalledFlow, StormAction, SwitchFeedback, Totals};
 use crate::input::{Input, Ports};
-use crate::interval::Interval;
+use crate::interval::{Interval, micros};
 use crate::marking::Stages;
 use anyhow::Result;
 use hil_algorithms::settings::{ResolvedSettings, SettingValue};
@@ -211,7 +211,6 @@ impl Group {
     fn of(input: &Input, totals: &Totals, slowdowns: &[(u64, f64)], number: u16) -> Self {
         let is_in = |flow| input.tags.of(flow) == Some(number);
         let done = || totals.completions.iter().zip(slowdowns).filter(|(done, _)| is_in(done.flow));
-        let micros = |picos: u64| picos as f64 / 1e6;
         let first = done().map(|(done, _)| done.start).min();
         let last = done().map(|(done, _)| done.start + done.time).max();
         Self {
@@ -231,6 +230,9 @@ impl Group {
 pub struct Stall {
     /// Since when at least nothing had progressed, in seconds of simulated time.
     pub since_seconds: f64,
+    /// The queues of the first PFC deadlock that lasts, each of which waits for the next; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadlock: Option<Vec<QueuePlace>>,
     /// The flows that were open.
     pub flows: Vec<Blocked>,
 }
@@ -258,13 +260,23 @@ impl Blocked {
     }
 }
 
+/// A cycle of paused queues in words.
+fn cycle(queues: &[QueuePlace]) -> String {
+    let class = queues.first().map_or(0, |queue| queue.class);
+    let names: Vec<String> = queues.iter().map(QueuePlace::to_string).collect();
+    format!("each of these paused queues of class {class} waits for the next: {}", names.join("; "))
+}
+
 /// Flows of a stall that are shown in text.
 const SHOWN: usize = 10;
 
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { since_seconds, flows } = self;
+        let Self { since_seconds, deadlock, flows } = self;
         write!(f, "nothing has progressed since {since_seconds:.6} s, and {} flows are open", flows.len())?;
+        if let Some(queues) = deadlock {
+            write!(f, "\n  in a PFC deadlock {}", cycle(queues))?;
+        }
         for Blocked { flow, source, destination, psn, cause } in flows.iter().take(SHOWN) {
             write!(f, "\n  flow {flow} from node {source} to node {destination}, PSN {psn}: {cause}")?;
         }
@@ -397,19 +409,13 @@ impl Pfc {
 
     /// Warnings of the deadlocks and storms: the first of each, and how many others there are.
     fn warnings(&self) -> impl Iterator<Item = String> {
-        let micros = |nanos: u64| nanos as f64 / 1e3;
+        let micros = |nanos: u64| micros(1_000 * nanos);
         let others =
             |all: usize| if all > 1 { format!(" ({} more: see --format json)", all - 1) } else { String::new() };
         let deadlock = self.deadlocks.first().map(|Deadlock { since_ns, ended_ns, queues }| {
             let end = ended_ns.map_or("the end".to_owned(), |at| format!("{:.1} us", micros(at)));
-            let names: Vec<String> = queues.iter().map(QueuePlace::to_string).collect();
             let others = others(self.deadlocks.len());
-            format!(
-                "PFC deadlock from {:.1} us until {end}: each of these paused queues of class {} waits for the next: {}{others}",
-                micros(*since_ns),
-                queues.first().map_or(0, |queue| queue.class),
-                names.join("; ")
-            )
+            format!("PFC deadlock from {:.1} us until {end}: {}{others}", micros(*since_ns), cycle(queues))
         });
         let storm = self.storms.first().map(|Storm { since_ns, restored_ns, queue, dropped }| {
             let end = restored_ns.map_or(String::new(), |at| format!(", restored at {:.1} us", micros(at)));
@@ -536,7 +542,6 @@ impl Summary {
         let slowdowns = slowdowns(input, totals);
         let mut times: Vec<u64> = totals.completions.iter().map(|done| done.time).collect();
         times.sort_unstable();
-        let micros = |picos: u64| picos as f64 / 1e6;
         let fct_us = times
             .first()
             .zip(times.last())
@@ -560,6 +565,14 @@ impl Summary {
                 micros(measure.until)
             ));
         }
+        if let Some((measure, _)) = measured.filter(|(measure, _)| measure.window > measure.until - measure.from) {
+            warnings.push(format!(
+                "windows of {:.3} us do not fit in the measured interval of {:.3} us: nothing says how equal rates were; expected a \
+                 shorter `--window`, or `window` of [measure]",
+                micros(measure.window),
+                micros(measure.until - measure.from)
+            ));
+        }
         let left = input.flows.len() - totals.completions.len();
         if left > 0 {
             warnings.push(format!("{left} flows are not complete at the end"));
@@ -571,14 +584,16 @@ impl Summary {
             ));
         }
         if totals.lossless_dropped > 0 {
+            let by_faults = match totals.pfc_disturbed {
+                0 => String::new(),
+                frames => format!("faults lost or delayed {frames} PFC frames, or "),
+            };
+            let forwards = input.watchdog.is_some_and(|watchdog| watchdog.action == StormAction::Forward);
+            let by_watchdog =
+                if forwards && !totals.storms.is_empty() { "the watchdog sent in spite of pauses, or " } else { "" };
             warnings.push(format!(
-                "{} packets were dropped in classes that PFC keeps free of loss: {}",
-                totals.lossless_dropped,
-                if totals.lost > 0 {
-                    "links lost the frames that pause, or the headroom is too small"
-                } else {
-                    "the headroom is too small"
-                }
+                "{} packets were dropped in classes that PFC keeps free of loss: {by_faults}{by_watchdog}the headroom is too small",
+                totals.lossless_dropped
             ));
         }
         for (counter, count) in totals.unusable_telemetry.into_iter().filter(|&(_, count)| count > 0) {
@@ -593,6 +608,7 @@ impl Summary {
         }
         let stall = totals.stall.as_ref().map(|stall| Stall {
             since_seconds: stall.since as f64 / 1e12,
+            deadlock: totals.deadlocks.iter().find(|found| found.ended.is_none()).map(|found| found.queues.clone()),
             flows: stall.flows.iter().map(|blocked| Blocked::of(input, blocked)).collect(),
         });
         let pfc = Pfc::of(totals);

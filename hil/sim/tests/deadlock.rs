@@ -7,6 +7,7 @@ use hil_sim::fabric::{
     Watchdog,
 };
 use hil_sim::input::Input;
+use hil_sim::summary::{Cost, Summary};
 use hil_sim::topologies::LinkSpec;
 use std::path::Path;
 
@@ -68,6 +69,20 @@ fn plain_pfc_deadlocks_on_a_ring_and_the_watchdog_ends_it() {
         assert!(dropped > 0 && dropped == totals.dropped && totals.lossless_dropped == 0, "seed {seed}: {totals:?}");
     }
     assert!(deadlocks >= 25, "{deadlocks} of 50");
+}
+
+/// Without a watchdog nothing progresses any more: the report of the stall has the cycle of the ring's switches before the flows.
+#[test]
+fn the_report_of_a_stall_has_the_cycle_that_causes_it() {
+    let input = ring(1, false);
+    let totals = Scenario { stall: Some(2 * MILLISECOND), ..input.scenario() }.run().unwrap();
+    let cost = Cost { cpu_seconds: 1.0, setup_cpu_seconds: 1.0, peak_rss_bytes: 0 };
+    let stall = Summary::of(&input, &totals, &cost).unwrap().stall.unwrap();
+    let nodes: Vec<u32> = stall.deadlock.iter().flatten().map(|queue| queue.node).collect();
+    assert_eq!(nodes, [6, 7, 8]);
+    let lines: Vec<String> = stall.to_string().lines().map(str::to_owned).collect();
+    let cycle = "  in a PFC deadlock each of these paused queues of class 3 waits for the next: node 6 port ";
+    assert!(lines[1].starts_with(cycle) && lines[2].starts_with("  flow "), "{lines:?}");
 }
 
 #[test]

@@ -206,8 +206,11 @@ fn routes_lead_around_a_link_that_has_failed() {
     assert!((sent..sent + 100).contains(&late.lost) && late.completions[0].time > alone, "{late:?}");
     let never = run_with(&down(used, "reroute = \"2s\"\n"));
     assert!(never.completions.is_empty() && never.stall.is_some(), "{never:?}");
+    // Without a route the leaf loses what the host sends again and again, for the first rule that has taken a link down.
     let both = run_with(&(down(4, "") + &down(5, "")));
-    assert_eq!(both.stall.unwrap().flows[0].obstacle, Obstacle::Unreachable);
+    assert_eq!(both.stall.as_ref().unwrap().flows[0].obstacle, Obstacle::Unreachable);
+    assert!(both.lost > 200 && both.lost == both.dropped, "{both:?}");
+    assert_eq!(both.faults.iter().map(|(_, count)| count).sum::<u64>(), both.lost, "{:?}", both.faults);
     let own = run_with("[[faults]]\nkind = \"down\"\nlinks = [[0, 2]]\n");
     assert_eq!(own.stall.unwrap().flows[0].obstacle, Obstacle::LinkDown { node: 0, fault: 0 });
     // Routes lead over the link again when it is back.

@@ -330,7 +330,7 @@ fn what_is_wrong_is_shown_with_its_line_and_a_mark() {
             "stages at 100 Gb/s from switch to host: kmin: must",
             "12:1",
         ),
-        ("rpg_ai_rate = 5", "rpg_min_rate = 200000", "at 100 Gb/s: ", "8:1"),
+        ("rpg_ai_rate = 5", "rpg_min_rate = 200000", "at 100 Gb/s and a base round trip of ", "8:1"),
         ("[2, 1]]", "[2, 4]]", "expected [a host from 0 to 3, another host]", "18:18"),
         ("[2, 1]]", "[2, 2]]", "expected [a host from 0 to 3, another host]", "18:18"),
         ("\"10kB\"", "0", "`bytes`: expected a size", "19:9"),
@@ -376,6 +376,38 @@ fn what_is_wrong_is_shown_with_its_line_and_a_mark() {
             "9:7",
         ),
         ("[algorithm]", "[buffer]\npool = 0\n[algorithm]", "`pool`: expected a size", "9:8"),
+        // Of four ports with a reserve of 4,096 bytes each.
+        (
+            "[algorithm]",
+            "[buffer]\npool = 16384\nheadroom = 0\n[algorithm]",
+            "the buffer of switch 4: a buffer of 16384 bytes, of which reserves and headrooms take 16384: expected a larger pool",
+            "8:1",
+        ),
+        (
+            "[algorithm]",
+            "[[buffers]]\nat = 4\npool = \"1kB\"\n[algorithm]",
+            "the buffer of switch 4: a buffer of 1000 bytes, of which",
+            "8:1",
+        ),
+        // Two propagation delays at 100 Gb/s are 5 GB.
+        (
+            "\"1us\"",
+            "\"200ms\"\n[buffer]\npool = \"100GB\"",
+            "a headroom of 5000003330 bytes at its link of 100 Gb/s and 200000 us: expected less than 2^32 bytes",
+            "7:1",
+        ),
+        (
+            "\"1us\"",
+            "\"2s\"\n[buffer]\npfc = false",
+            "a base round trip of 8.000 s between two hosts: expected at most 4.29 s",
+            "2:1",
+        ),
+        (
+            "name = \"red\"\nkmin = \"5kB\"",
+            "name = \"mmu\"\n[[stages]]\nname = \"mlcc_per_flow_queues\"",
+            "stage mmu counts packets that arrive, and another at the same ports takes acknowledgements and CNPs",
+            "12:1",
+        ),
         (
             "[algorithm]",
             "[transport]\nrecovery = \"go-back\"\n[algorithm]",
@@ -386,6 +418,7 @@ fn what_is_wrong_is_shown_with_its_line_and_a_mark() {
         ("[topology]", "[topology", "not TOML", "2:10"),
         ("pairs = [[0, 1], [2, 1]]", "", "no `pairs`: expected pairs of hosts", "16:1"),
         ("\"10kB\"", "\"10kB\"\ntag = \"\"", "`tag`: expected a name of 1 to 40 characters, without", "20:7"),
+        ("\"10kB\"", "\"10kB\"\ntag = \"a.request\"", "that does not end in .request, as those of requests do", "20:7"),
         ("\"10kB\"", "\"10kB\"\ntag = \"a,b\"", "without commas, quotation marks and control", "20:7"),
         ("\"10kB\"", "\"10kB\"\ntag = 'a\"b'", "without commas, quotation marks and control", "20:7"),
         ("\"10kB\"", "\"10kB\"\ntag = \"a\\nb\"", "without commas, quotation marks and control", "20:7"),
@@ -511,6 +544,33 @@ fn a_changed_letter_never_makes_a_panic() {
     assert!((750..1_500).contains(&refused), "{refused}");
 }
 
+/// Round trips of 4 us, 7.6 ms and 20 ms. Algorithms that hold the round-trip time in fewer bits refuse what they cannot hold, by the place of
+/// the algorithm, the round trip and the limit; the others take all.
+#[test]
+fn an_algorithm_takes_a_round_trip_or_names_its_limit() {
+    // MLCC has two round trips, each with a setting of its own.
+    for name in hil_algorithms::registry::names().filter(|&name| name != "mlcc") {
+        let with = |delay: &str| {
+            let text = SCENARIO.replacen("name = \"dcqcn\"\nrpg_ai_rate = 5", &format!("name = \"{name}\""), 1);
+            let text = text.replacen("delay = \"1us\"", &format!("delay = \"{delay}\"\n[buffer]\npool = \"1GB\""), 1);
+            read(&text, &[]).map(|_| ()).map_err(|error| format!("{error:#}"))
+        };
+        assert_eq!((with("1us"), with("1900us")), (Ok(()), Ok(())), "{name}");
+        let limit = match name {
+            "hpcc" | "powertcp" | "hpcc_star" => "from 1 us to 16 ms",
+            "rcc" | "rcc_sender" => "from 1 us to 10 ms",
+            "acc" => "from 1 us to 8 ms",
+            _ => continue,
+        };
+        let error = with("5ms").unwrap_err();
+        let what = "at 100 Gb/s and a base round trip of 20000.16 us: ";
+        assert!(
+            error.starts_with(what) && error.contains(limit) && error.contains("scenario.toml:10:1"),
+            "{name}: {error}"
+        );
+    }
+}
+
 /// What is wrong in a file that the scenario names is shown in that file.
 #[test]
 fn what_is_wrong_in_a_named_file_is_shown_there() {
@@ -549,6 +609,11 @@ fn what_is_wrong_in_a_named_file_is_shown_there() {
         ("Nodes 4\nConnections 2\n0->1 start 0 size 5\n", "expected 1: so many connections follow"),
         ("Nodes 4\nConnections 1\n0->4 start 0 size 5\n", "expected two different nodes below 4, not `0->4`"),
         ("Nodes 4\nConnections 1\n0->1 size 5\n", "expected size, and either start or trigger"),
+        ("", "the file ends here: expected a connection such as 0->1 start 0 size 1000"),
+        ("Nodes 4\nConnections 0\n", "the file ends here: expected a connection"),
+        ("0->1 start 0 size 18446744073709551615\n", "bytes of a flow, from 1 to 10^15, not `18446744073709551615`"),
+        ("0->1 start 0 size 0\n", "expected bytes of a flow, from 1 to 10^15, not `0`"),
+        ("0->1 start 18446744073709551615 size 5\n", "expected picoseconds, less than 10 days"),
         ("Nodes 4\n# 0->1\nlinks\n", "expected a connection such as 0->1, or a trigger, not `links`"),
     ] {
         let error = connections(text);
@@ -667,6 +732,33 @@ fn published_distributions_are_read() {
     let error = matrix(&folder.join("htsim-a2a16-triggers.cm")).err().unwrap().to_string();
     // The file has fewer connections than its second line says, which htsim refuses too.
     assert!(error.starts_with("expected 240: so many connections follow"), "{error}");
+}
+
+/// Four hosts send 1 MB each to one that pauses them: what the summary says of packets that are dropped all the same, and of a window
+/// that no interval has room for.
+#[test]
+fn warnings_name_what_causes_losses_and_windows_that_do_not_fit() {
+    let warnings = |tables: &str| {
+        let text = format!(
+            "{tables}\n[topology]\nkind = \"star\"\nhosts = 5\nrate = \"100Gb/s\"\ndelay = \"1us\"\n\
+             [algorithm]\nname = \"pfc\"\n[[workload]]\nkind = \"incast\"\nbytes = \"1MB\"\n"
+        );
+        let input = read(&text, &[]).unwrap();
+        summary(&input, &run(&input, None)).warnings.join("\n")
+    };
+    let dropped = |tables: &str| {
+        let all = warnings(tables);
+        let cause = all.split_once("packets were dropped in classes that PFC keeps free of loss: ");
+        cause.unwrap_or_else(|| panic!("{all}")).1.lines().next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(dropped("[buffer]\nthreshold = \"50kB\"\nheadroom = 2000"), "the headroom is too small");
+    let by_faults =
+        dropped("[buffer]\nthreshold = \"50kB\"\n[[faults]]\nkind = \"loss\"\npackets = \"pfc\"\nprobability = 0.9");
+    assert!(by_faults.starts_with("faults lost or delayed "), "{by_faults}");
+    assert!(by_faults.ends_with(" PFC frames, or the headroom is too small"), "{by_faults}");
+    let measured = |window: &str| warnings(&format!("[measure]\nuntil = \"200us\"\n{window}"));
+    assert!(measured("").contains("windows of 1000.000 us do not fit in the measured interval of 200.000 us"));
+    assert!(!measured("window = \"200us\"").contains("do not fit"));
 }
 
 /// Four hosts send to one over a buffer in which each may have 50 kB. With PFC they are paused and nothing is dropped; without it

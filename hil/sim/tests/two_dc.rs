@@ -258,8 +258,9 @@ fn queues_of_flows_take_their_rates_from_acknowledgements() {
         "name = \"mlcc_per_flow_queues\"",
         "name = \"mmu\"\nat = \"dci\"\nto = \"spine\"\n[[stages]]\nname = \"mlcc_per_flow_queues\"",
     );
-    let error = read(&mixed).unwrap().scenario().run().unwrap_err().to_string();
-    assert!(error.starts_with("stage mmu counts packets that arrive"), "{error}");
+    let error = read(&mixed).err().unwrap().to_string();
+    let shown = "stages at 100 Gb/s from dci to spine: stage mmu counts packets that arrive";
+    assert!(error.starts_with(shown) && error.contains("scenario.toml:27:1"), "{error}");
 }
 
 /// One of two links of the receiver's DCI switch fails while queues of flows wait at it: all that waits there is lost, no flow is held

@@ -13,10 +13,11 @@ mod sim;
 mod synth;
 mod unknown;
 
-use anyhow::Context;
+use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
+use std::fs;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) use unknown::explained;
@@ -55,6 +56,16 @@ enum Verb {
     Sim(sim::Args),
     /// Simulates hosts that congest one port, and writes a capture of it.
     Synth(synth::Args),
+}
+
+/// Makes the folder that an option names, if it is not there.
+fn make_folder(option: &str, folder: &Path) -> Result<()> {
+    let name = folder.display();
+    ensure!(
+        !folder.exists() || folder.is_dir(),
+        "{option} {name}: is a file: expected the name of a folder, which is made if it is not there"
+    );
+    fs::create_dir_all(folder).with_context(|| format!("{option} {name}"))
 }
 
 /// The meaning of the exit codes, for `--help`.

@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ensure!(!args.short || experiment.short.is_some(), "--short: {} has no case that stands for it", experiment.id);
     }
     if let Some(folder) = &args.output {
-        fs::create_dir_all(folder).with_context(|| format!("--output {}", folder.display()))?;
+        super::make_folder("--output", folder)?;
     }
     let processors = || thread::available_parallelism().map_or(1, NonZero::get);
     let options = Options {

@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     set_measure(args, &mut input)?;
     let inputs: Vec<&Path> = input.files.iter().map(PathBuf::as_path).collect();
     if let Some(folder) = &args.output {
-        fs::create_dir_all(folder).with_context(|| format!("--output {}", folder.display()))?;
+        super::make_folder("--output", folder)?;
         // There that simulator has written its own results, by the same names.
         let own = args.config.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
         ensure!(

@@ -20,7 +20,7 @@ use super::host::DATA_CLASS;
 use super::port::{CLASSES, FRAMING, Port};
 use super::{Effects, Topology};
 use crate::Picos;
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use cc_core::Nanos;
 use cc_core::wire::pfc::{self, Quantum};
 
@@ -242,13 +242,19 @@ impl SharedBuffer {
             let headroom = limits.headroom.bytes(port.bits_per_second(), port.delay(), frame_bytes.into());
             let apart = if headroom_apart { 0 } else { headroom };
             taken += u64::from(lossless.count_ones()) * (u64::from(limits.reserve) + apart);
-            let headroom = u32::try_from(headroom);
-            ensure!(headroom.is_ok(), "a headroom of 4 GB and more at a port of node {}", port.node);
+            let Ok(headroom) = u32::try_from(headroom) else {
+                bail!(
+                    "a headroom of {headroom} bytes at its link of {} Gb/s and {} us: expected less than 2^32 bytes (4.29 GB); give \
+                     `headroom` in bytes, or the link a shorter delay",
+                    port.bits_per_second() as f64 / 1e9,
+                    port.delay() as f64 / 1e6
+                );
+            };
             let quantum: Quantum = port.quantum();
             let quanta = quantum.quanta(pause).max(2);
             Ok(PortBuffer {
                 reserve: limits.reserve,
-                headroom: headroom.unwrap_or(u32::MAX),
+                headroom,
                 threshold: Limit::of(limits.threshold)?,
                 lossy_threshold: Limit::of(limits.lossy_threshold)?,
                 resume_offset: limits.resume_offset,

@@ -130,8 +130,7 @@ impl Network<'_> {
         self.drop_packet(packet);
     }
 
-    /// The port by which a packet leaves a switch of a network whose links fail. Without one it is dropped, and without a link it is
-    /// lost.
+    /// The port by which a packet leaves a switch of a network whose links fail. Without one, or without its link, the packet is lost.
     #[cold]
     pub(super) fn egress_around(&mut self, now: Picos, switch: u32, packet: PacketId) -> Option<u32> {
         let meta = *self.slab.meta(packet);
@@ -149,7 +148,10 @@ impl Network<'_> {
             _ => self.routes.next(node, to, tuple),
         });
         let Some(egress) = next.filter(|_| meta.hops < HOP_LIMIT) else {
-            self.drop_packet(packet);
+            match self.faults.cause_of_no_route() {
+                Some((fault, link)) => self.lose(now, self.ports_of(link)[0], packet, fault),
+                None => self.drop_packet(packet),
+            }
             return None;
         };
         if let Some(fault) = self.faults.down_by(self.ports[egress as usize].link) {

@@ -603,6 +603,13 @@ impl Faults {
         self.down.get(&link).copied()
     }
 
+    /// The rule that counts a packet without a route, and a link that it has taken down: the first that has. Where no link is down any
+    /// more and routes have not followed yet, the first rule by which links fail.
+    pub(super) fn cause_of_no_route(&self) -> Option<(usize, u32)> {
+        let down = self.down.iter().map(|(&link, &rule)| (rule, link)).min();
+        down.or_else(|| self.failures().find_map(|(number, rule, _)| Some((number, *rule.links.first()?))))
+    }
+
     /// Whether other links are to be avoided now than before.
     pub(super) fn changes_routes(&mut self, now: Picos) -> bool {
         let is_avoided = |rule: &Fault, after: Option<Picos>| {

@@ -288,6 +288,8 @@ pub struct Totals {
     pub marks: u64,
     /// PFC frames sent.
     pub pfc_frames: u64,
+    /// Those of them that rules of faults lost or delayed; frames on a link that fails are not counted.
+    pub pfc_disturbed: u64,
     /// For how long data of ports was paused, in picoseconds, all ports and classes together.
     pub paused: Picos,
     /// PFC deadlocks, in the order in which they were found. They are looked for when PFC frames pause switch ports, at most every
@@ -1093,6 +1095,24 @@ pub(crate) fn check_read(algorithm: &dyn Algorithm, transport: &Transport, bytes
         bytes <= LONGEST_READ && bytes.div_ceil(payload.into()) <= MOST_IN_FLIGHT,
         "a READ of {bytes} bytes: expected at most 2^31 bytes, in at most 2^23 packets"
     );
+    Ok(())
+}
+
+/// Checks the buffer of each switch, where the longest frame has so many bytes.
+///
+/// # Errors
+/// Those of a switch's buffer, with the number of the switch.
+pub(crate) fn check_buffers<'a>(
+    topology: &Topology,
+    buffer_of: impl Fn(u32) -> &'a Buffer,
+    frame_bytes: u32,
+) -> Result<(), (u32, Error)> {
+    let effects = Effects::default();
+    let (ports, first) = lay_ports(topology, &effects).map_err(|error| (0, error))?;
+    for (node, _) in (0u32..).zip(&topology.nodes).filter(|&(_, &kind)| kind != Kind::Host) {
+        let own = &ports[first[node as usize] as usize..first[node as usize + 1] as usize];
+        SharedBuffer::new(buffer_of(node), own, frame_bytes as u16, &effects).map_err(|error| (node, error))?;
+    }
     Ok(())
 }
 

@@ -177,7 +177,7 @@ fn list(stages: &Stages, ports: usize) -> Result<Chain> {
 /// # Errors
 /// No such stage, stages that cannot be in one list, or settings that do not fit the link.
 pub(crate) fn check_stages(stages: &Stages, link: &Link) -> Result<()> {
-    Ok(list(stages, 1)?.configure(instant(0), Queue { port: 0, class: 0 }, link, &(), 0)?)
+    Ok(new_chain(stages, 1)?.configure(instant(0), Queue { port: 0, class: 0 }, link, &(), 0)?)
 }
 
 /// The stages of some ports of a switch, which begin with the settings of the first of these ports.
@@ -674,6 +674,8 @@ impl Network<'_> {
             } else {
                 Outcome::Arrives
             };
+            let is_disturbed = matches!(outcome, Outcome::Lost(_) | Outcome::Held(_));
+            self.totals.pfc_disturbed += u64::from(is_disturbed && matches!(notice, Notice::Pfc(..)));
             match outcome {
                 Outcome::Arrives => self.accept_notice(now, port, notice)?,
                 Outcome::Lost(_) => {}

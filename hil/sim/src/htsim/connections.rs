@@ -6,6 +6,7 @@
 //! trigger id N (oneshot | multishot | barrier count N)
 //! ```
 
+use crate::Picos;
 use crate::dependencies::{Dependents, Milestone, Wait};
 use crate::source::{Source, Word, Words};
 use crate::workload::{HostFlow, HostFlows};
@@ -35,6 +36,9 @@ enum Kind {
     /// The last of so many activations starts all of them.
     Barrier(u32),
 }
+
+/// The latest start, as in scenarios.
+const TEN_DAYS: Picos = 864_000_000_000_000_000;
 
 type Triggers = BTreeMap<u32, Trigger>;
 
@@ -69,6 +73,9 @@ pub(crate) fn read(source: &Source, hosts: u32) -> Result<HostFlows> {
                 return Err(source.error(&word.at, &message));
             }
         }
+    }
+    if flows.is_empty() {
+        words.expect("a connection such as 0->1 start 0 size 1000")?;
     }
     let defined = triggers.values().filter(|trigger| trigger.kind.is_some()).count();
     for (kind, count, at) in counts {
@@ -167,8 +174,11 @@ fn connection(
         }
         words.next();
         match key.text {
-            "start" => start = Some(words.number("picoseconds")?),
-            "size" => bytes = Some(words.read("bytes, at least 1", |text| text.parse().ok().filter(|&size| size > 0))?),
+            "start" => {
+                let what = "picoseconds, less than 10 days (8.64e17)";
+                start = Some(words.read(what, |text| text.parse().ok().filter(|&start| start < TEN_DAYS))?);
+            }
+            "size" => bytes = Some(words.bytes()?),
             "trigger" if waits => return Err(source.error(&key.at, "expected one trigger that starts the connection")),
             "trigger" => {
                 named(words, triggers)?.targets.push(number);

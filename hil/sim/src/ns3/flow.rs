@@ -23,7 +23,7 @@ pub(crate) fn read(source: &Source) -> Result<Vec<FlowSpec>> {
         let to = words.number("the flow's destination, a node")?;
         let class = words.read("a priority, 0 to 7", |text| text.parse().ok().filter(|&priority: &u8| priority < 8))?;
         let label = words.number("a destination port")?;
-        let bytes = words.number("the flow's bytes")?;
+        let bytes = words.bytes()?;
         let last = flows.last().map_or(0, |flow| flow.start);
         let start = words.read("a start in seconds, below 1000000 and not before the flow above", |text| {
             units::time(text).filter(|&start| start >= last)

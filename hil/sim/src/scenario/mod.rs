@@ -7,9 +7,12 @@ mod topology;
 mod workload;
 
 use crate::Picos;
-use crate::fabric::{Buffer, Effects, Kind, Measure, PathChoice, Recovery, Transport, check_read, classes};
+use crate::fabric::{
+    Buffer, Effects, Kind, Measure, PathChoice, Recovery, Transport, check_buffers, check_read, classes,
+};
 use crate::input::{Input, paths, speeds};
 use crate::ns3;
+use crate::packet::PacketFormat;
 use crate::source::{EMPTY_HASH, Source};
 use anyhow::{Error, Result};
 use cc_core::{Bytes, IntLayout, Link, Nanos, Rate};
@@ -123,7 +126,9 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     let used = classes(&flows);
     [&mut buffer].into_iter().chain(buffers.values_mut()).for_each(|buffer| buffer.lossless &= used);
     ns3::flow::number(&mut flows);
-    let (longest, paths) = paths(&topology, &flows, payload).map_err(|error| table.error(&format!("{error:#}")))?;
+    let at = |key| table.find(key).map_or(0..0, Value::span);
+    let paths = paths(&topology, &flows, payload);
+    let (longest, paths) = paths.map_err(|error| source.error(&at("topology"), &format!("{error:#}")))?;
     let base_rtt = base_rtt.unwrap_or(longest);
     let link = |speed: u64, base_rtt: Nanos| Link {
         line_rate: Rate::from_bits_per_second(speed),
@@ -133,7 +138,10 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     for speed in speeds(&topology, Kind::Host) {
         for base_rtt in base_rtts.values().chain([&base_rtt]).copied().collect::<BTreeSet<Nanos>>() {
             let check = algorithm.check(&link(speed, base_rtt), [&settings.rp, &settings.np]);
-            check.map_err(|error| of_algorithm.error(&format!("at {} Gb/s: {error}", speed as f64 / 1e9)))?;
+            check.map_err(|error| {
+                let (gbps, micros) = (speed as f64 / 1e9, f64::from(base_rtt.get()) / 1e3);
+                of_algorithm.error(&format!("at {gbps} Gb/s and a base round trip of {micros} us: {error}"))
+            })?;
         }
     }
     let path_choice = match table.find("paths") {
@@ -167,6 +175,13 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         }
         _ => {}
     }
+    let int_layout = if is_compact { IntLayout::Compact } else { IntLayout::Wide };
+    let frame_bytes = PacketFormat::of(algorithm.signals(), payload).with_int(int_layout).frame_bytes()?;
+    let buffer_of = |node| buffers.get(&node).unwrap_or(&buffer);
+    check_buffers(&topology, buffer_of, frame_bytes).map_err(|(node, error)| {
+        let key = if buffers.contains_key(&node) { "buffers" } else { "buffer" };
+        source.error(&at(key), &format!("the buffer of switch {node}: {error:#}"))
+    })?;
     let Files { paths: files, hash } = files;
     Ok(Input {
         files,
@@ -189,7 +204,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         stages: Box::new(move |port| Ok(of_ports.get(&port_key(&port)).cloned().unwrap_or_default())),
         path_choice,
         queues: Box::new(move |port| queues_of(&queues, &port)),
-        int_layout: if is_compact { IntLayout::Compact } else { IntLayout::Wide },
+        int_layout,
         payload,
         base_rtt,
         base_rtts,

@@ -2,7 +2,7 @@
 
 use crate::Picos;
 use crate::ns3::units;
-use crate::source::Source;
+use crate::source::{MOST_BYTES, Source};
 use anyhow::{Error, Result};
 use hil_algorithms::quantity;
 use hil_algorithms::registry::{expected, is_near};
@@ -214,12 +214,11 @@ pub(super) fn is_span(time: &Picos) -> bool {
 
 /// Bytes, at least one.
 pub(super) fn size(value: &DeValue<'_>) -> Option<u64> {
-    const MOST: u64 = 1_000_000_000_000_000;
     match text(value) {
         Some(text) => {
             let bytes = quantity::size_in_bytes(text)?.round();
-            (1.0..=MOST as f64).contains(&bytes).then_some(bytes as u64)
+            (1.0..=MOST_BYTES as f64).contains(&bytes).then_some(bytes as u64)
         }
-        None => count(value, 1, MOST),
+        None => count(value, 1, MOST_BYTES),
     }
 }

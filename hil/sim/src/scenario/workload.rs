@@ -75,11 +75,13 @@ pub(super) fn workload(
     let source = table.source;
     let kinds = ["next", "permutation", "pairs", "incast", "poisson", "all-reduce", "all-to-all", "htsim", "ns3"];
     let kind = table.choice("kind", &kinds)?;
-    let what = "a name of 1 to 40 characters, without commas, quotation marks and control characters";
+    let what = "a name of 1 to 40 characters, without commas, quotation marks and control characters, that does not end in \
+                .request, as those of requests do";
     let tag = table.get("tag", what, |value| {
         // It is a column of the distributions, which are not quoted.
         let is_plain = |tag: &&str| !tag.contains(|char: char| char.is_control() || matches!(char, ',' | '"'));
-        text(value).filter(|tag| (1..=40).contains(&tag.chars().count())).filter(is_plain).map(str::to_owned)
+        let is_right = |tag: &&str| (1..=40).contains(&tag.chars().count()) && !tag.ends_with(".request");
+        text(value).filter(is_right).filter(is_plain).map(str::to_owned)
     })?;
     let nodes: Vec<u32> = topology.hosts().collect();
     let count_of_hosts = nodes.len() as u32;
