@@ -66,6 +66,29 @@ fn a_fault_adds_what_it_names_to_the_time_of_a_packet() {
     }
 }
 
+/// Eight flows of a packet: each is late by a time of its own of at most the range, which is the same on each of its links, and another
+/// with another seed.
+#[test]
+fn a_flow_keeps_the_time_that_is_drawn_for_it() {
+    let late = |seed: u64, rule: &str| {
+        let text = format!(
+            "seed = {seed}\nduration = \"1s\"\n[topology]\nkind = \"star\"\nhosts = 4\nrate = \"100Gb/s\"\ndelay = \"1us\"\n\
+             [algorithm]\nname = \"pfc\"\n[[workload]]\nkind = \"pairs\"\nbytes = 1000\nrepeat = 4\n\
+             pairs = [[0, 2], [1, 3]]\n[[faults]]\nkind = \"reordering\"\npackets = \"data\"\n{rule}"
+        );
+        let mut done = run(&read(&text).unwrap()).completions;
+        done.sort_by_key(|done| done.flow);
+        done.iter().map(|done| done.time - ONE_PACKET).collect::<Vec<u64>>()
+    };
+    let one_link = late(1, "per_flow = \"900ns\"\nentering = [2, 3]");
+    let different: std::collections::BTreeSet<&u64> = one_link.iter().collect();
+    assert!(different.len() == 8 && one_link.iter().all(|&time| time <= 900_000), "{one_link:?}");
+    let times = |by: u64, more: u64| one_link.iter().map(|time| time * by + more).collect::<Vec<_>>();
+    assert_eq!(late(1, "per_flow = \"900ns\""), times(2, 0));
+    assert_eq!(late(1, "delay = \"1us\"\nper_flow = \"900ns\"\nentering = [2, 3]"), times(1, 1_000_000));
+    assert_ne!(late(2, "per_flow = \"900ns\"\nentering = [2, 3]"), one_link);
+}
+
 /// Ten packets, of which the fifth is late by a little more than the time of three, or is doubled.
 #[test]
 fn a_late_packet_is_overtaken_if_it_is_reordered_and_not_if_it_is_delayed() {

@@ -144,12 +144,15 @@ pub struct Lag {
     pub least: Picos,
     /// In addition a time that is drawn uniformly from zero to this.
     pub jitter: Picos,
+    /// In addition a time that is drawn uniformly from zero to this once for each flow.
+    pub per_flow: Picos,
 }
 
 impl Lag {
-    fn draw(self, random: &mut SplitMix) -> Picos {
+    /// A time for a frame. `of_flow` is the random number of its flow.
+    fn draw(self, random: &mut SplitMix, of_flow: u64) -> Picos {
         let jitter = if self.jitter == 0 { 0 } else { random.draw() % (self.jitter + 1) };
-        self.least + jitter
+        self.least + jitter + of_flow % (self.per_flow + 1)
     }
 }
 
@@ -310,7 +313,11 @@ impl Fault {
     /// Whether it has to know anything of a frame.
     const fn reads_frames(&self) -> bool {
         let reads_length = matches!(self.action, Action::Corruption { bit_error_rate: Some(_) });
-        self.frames.0 != FrameSet::ALL.0 || self.flow.is_some() || self.nth.is_some() || reads_length
+        let reads_flow = match self.action {
+            Action::Delay(lag) | Action::Reordering(lag) | Action::CnpDelay(lag) => lag.per_flow > 0,
+            _ => false,
+        };
+        self.frames.0 != FrameSet::ALL.0 || self.flow.is_some() || self.nth.is_some() || reads_length || reads_flow
     }
 }
 
@@ -363,6 +370,8 @@ pub(super) struct Faults {
     rules: Vec<Fault>,
     /// How often each rule has taken effect.
     counts: Vec<u64>,
+    /// What each rule's random numbers of flows come from.
+    flow_seeds: Vec<u64>,
     /// Frames of each flow that a rule with a number has seen.
     seen: Vec<BTreeMap<Option<u32>, u64>>,
     /// By the port by which frames leave: the rules for them.
@@ -402,21 +411,26 @@ struct AtPort {
 }
 
 impl AtPort {
-    /// The first rule that takes effect on a frame, and its random stream.
+    /// The first rule that takes effect on a frame, the frame's flow if a rule asks, and the rule's random stream.
     fn decide(
         &mut self,
         now: Picos,
         rules: &[Fault],
         seen: &mut [BTreeMap<Option<u32>, u64>],
         describe: impl FnOnce() -> FrameInfo,
-    ) -> Option<(usize, &mut SplitMix)> {
+    ) -> Option<(usize, Option<u32>, &mut SplitMix)> {
         let frame = if self.reads_frames && !self.rules.is_empty() { Some(describe()) } else { None };
         self.rules.iter_mut().map(|(number, random)| (*number, random)).find_map(|(number, random)| {
             let rule = &rules[number];
             let takes_effect = rule.is_active(now) && rule.takes_effect(frame, &mut seen[number], random);
-            takes_effect.then_some((number, random))
+            takes_effect.then_some((number, frame.and_then(|frame| frame.flow), random))
         })
     }
+}
+
+/// A rule's random number of a flow; frames of no flow have one together.
+fn of_flow(seed: u64, flow: Option<u32>) -> u64 {
+    SplitMix::new(seed ^ flow.map_or(u64::MAX, u64::from)).draw()
 }
 
 impl Faults {
@@ -457,6 +471,7 @@ impl Faults {
         }
         Ok(Self {
             counts: vec![0; rules.len()],
+            flow_seeds: (0..rules.len()).map(|rule| stream(seed, &format!("fault {rule} of flows")).draw()).collect(),
             seen: vec![BTreeMap::new(); rules.len()],
             has_failures: rules.iter().any(|rule| rule.action.target() == Target::Links),
             has_nic_rules: !at_nics.is_empty(),
@@ -478,17 +493,18 @@ impl Faults {
     /// What happens to a frame that has left by this port and now arrives at its peer. `describe` is called if a rule asks.
     pub(super) fn on_arrival(&mut self, now: Picos, port: u32, describe: impl FnOnce() -> FrameInfo) -> Outcome {
         let at = &mut self.at_ports[port as usize];
-        let Some((rule, random)) = at.decide(now, &self.rules, &mut self.seen, describe) else {
+        let Some((rule, flow, random)) = at.decide(now, &self.rules, &mut self.seen, describe) else {
             return Outcome::held(now, at.not_before);
         };
         self.counts[rule] += 1;
+        let mut lagged = |lag: Lag| now + lag.draw(random, of_flow(self.flow_seeds[rule], flow));
         match self.rules[rule].action {
             Action::Loss | Action::Corruption { .. } => Outcome::Lost(rule),
             Action::Delay(lag) => {
-                at.not_before = (now + lag.draw(random)).max(at.not_before);
+                at.not_before = lagged(lag).max(at.not_before);
                 Outcome::held(now, at.not_before)
             }
-            Action::Reordering(lag) => Outcome::held(now, now + lag.draw(random)),
+            Action::Reordering(lag) => Outcome::held(now, lagged(lag)),
             Action::Duplication => Outcome::Twice,
             _ => Outcome::Arrives,
         }
@@ -497,12 +513,12 @@ impl Faults {
     /// What happens to a CNP that the NIC at this port sends. `describe` is called if a rule asks.
     pub(super) fn on_cnp(&mut self, now: Picos, port: u32, describe: impl FnOnce() -> FrameInfo) -> Outcome {
         let at = &mut self.at_nics[port as usize];
-        let Some((rule, random)) = at.decide(now, &self.rules, &mut self.seen, describe) else {
+        let Some((rule, flow, random)) = at.decide(now, &self.rules, &mut self.seen, describe) else {
             return Outcome::Arrives;
         };
         self.counts[rule] += 1;
         match self.rules[rule].action {
-            Action::CnpDelay(lag) => Outcome::held(now, now + lag.draw(random)),
+            Action::CnpDelay(lag) => Outcome::held(now, now + lag.draw(random, of_flow(self.flow_seeds[rule], flow))),
             _ => Outcome::Lost(rule),
         }
     }

@@ -132,12 +132,12 @@ fn down(table: &Table<'_>, topology: &Topology) -> Result<Fault> {
 
 /// How much later something happens.
 fn lag(table: &Table<'_>) -> Result<Lag> {
-    let least = table.get("delay", TIME, time)?;
-    let jitter = table.get("jitter", TIME, time)?;
-    if least.is_none() && jitter.is_none() {
+    let [least, jitter, per_flow] = ["delay", "jitter", "per_flow"].map(|key| table.get(key, TIME, time));
+    let [least, jitter, per_flow] = [least?, jitter?, per_flow?];
+    if least.or(jitter).or(per_flow).is_none() {
         return Err(table.missing("delay", TIME));
     }
-    Ok(Lag { least: least.unwrap_or(0), jitter: jitter.unwrap_or(0) })
+    Ok(Lag { least: least.unwrap_or(0), jitter: jitter.unwrap_or(0), per_flow: per_flow.unwrap_or(0) })
 }
 
 /// When a rule begins and ends, and its period.

@@ -94,10 +94,9 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         Some(value) => Some(watchdog(&Table::of(&source, value)?)?),
         None => None,
     };
-    let transport = match table.find("transport") {
-        Some(value) => transport(&Table::of(&source, value)?)?,
-        None => Transport::default(),
-    };
+    let of_transport = table.find("transport").map(|value| Table::of(&source, value)).transpose()?;
+    let has_timeout = of_transport.as_ref().is_some_and(|table| table.find("timeout").is_some());
+    let mut transport = of_transport.as_ref().map(transport).transpose()?.unwrap_or_default();
     let of_algorithm = within(&table, "algorithm", "a table with the name of the algorithm")?;
     let (algorithm, settings) = machines(&of_algorithm)?;
     let measure = match table.find("measure") {
@@ -160,7 +159,11 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     let int = of_ports.values().flatten().find(|(name, _)| *name == <IntPush as QueueStage>::NAME);
     let is_compact = int.is_some_and(|(_, words)| words.first() == Some(&1));
     let mut warnings = Vec::new();
-    if transport.timeout <= Picos::from(longest.get()) * 1_000 {
+    let round_trip = Picos::from(longest.get()) * 1_000;
+    if !has_timeout {
+        transport.timeout = default_timeout(round_trip);
+    }
+    if transport.timeout <= round_trip {
         let [timeout, longest] = [transport.timeout / 1_000_000, u64::from(longest.get()) / 1_000];
         warnings.push(table.note(&format!(
             "senders give up after {timeout} us, but a base round trip takes {longest} us: packets are sent again that are not \
@@ -285,6 +288,16 @@ fn measure(table: &Table<'_>, end: Picos) -> Result<Measure> {
     let within = table.get("within", what, |value| number(value).filter(|share| (0.0..=1.0).contains(share)))?;
     table.finish()?;
     Ok(Measure { from, until, window, within: within.unwrap_or(Measure::WITHIN) })
+}
+
+/// The timeout where none is given, by the longest base round trip: that of [`Transport::default`], doubled until it is at least four
+/// round trips, so that senders do not give up while queues add as much as three more.
+fn default_timeout(round_trip: Picos) -> Picos {
+    let mut timeout = Transport::default().timeout;
+    while timeout < 4 * round_trip {
+        timeout *= 2;
+    }
+    timeout
 }
 
 /// How hosts send and acknowledge.
