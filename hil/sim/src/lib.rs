@@ -7,6 +7,7 @@
 
 pub mod dependencies;
 pub mod distributions;
+pub mod effective;
 pub mod fabric;
 mod htsim;
 pub mod incast;

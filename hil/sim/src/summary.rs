@@ -1,9 +1,11 @@
 //! What a run came to, for its reader and for scripts.
 
+use crate::effective::{self, Table};
 use crate::fabric::{self, Completion, QueuePlace, StalledFlow, StormAction, SwitchFeedback, Totals};
 use crate::input::{Input, Ports};
 use crate::interval::{Interval, micros};
 use crate::marking::Stages;
+use crate::packet::PacketFormat;
 use anyhow::Result;
 use hil_algorithms::settings::{ResolvedSettings, SettingValue};
 use hil_algorithms::stage;
@@ -90,6 +92,23 @@ pub struct Effective {
     pub np: Machine,
     /// The stages of switch ports.
     pub stages: Vec<PortStages>,
+    /// How hosts send and acknowledge: `[transport]`.
+    pub transport: Table,
+    /// The buffer of switches without one of their own: `[buffer]`; absent if each has one, or if there is no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<Table>,
+    /// The buffers of the others, and the limits of some of their ports: `[[buffers]]`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub buffers: Vec<Table>,
+    /// The queues of switch ports that are not served in turn, shaped or without ECN: `[[queues]]`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<Table>,
+    /// The watchdog for PFC storms: `[watchdog]`; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watchdog: Option<Table>,
+    /// The rules of faults, in the order of [`Summary::faults`]: `[[faults]]`, and then the losses of links.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Table>,
 }
 
 /// A machine or a stage with its settings.
@@ -130,6 +149,10 @@ impl Effective {
             Ok(PortStages { bits_per_second, at, to, stages: stages.collect::<Result<_>>()? })
         };
         let ResolvedSettings { rp_preset, np_preset, rp, np, .. } = &input.settings;
+        let signals = input.algorithm.signals();
+        let frame = PacketFormat::of(signals, input.payload).with_int(input.int_layout);
+        let (buffer, buffers) = effective::buffers(input, frame.frame_bytes()?);
+        let faults = input.faults.iter().cloned().chain(fabric::Fault::of_links(&input.topology));
         Ok(Self {
             nodes: [hosts, input.topology.nodes.len() as u64 - hosts],
             payload: input.payload,
@@ -138,6 +161,12 @@ impl Effective {
             rp: Machine { name: input.algorithm.name(), preset: Some(rp_preset), settings: rp.shown() },
             np: Machine { name: input.algorithm.receiver(), preset: Some(np_preset), settings: np.shown() },
             stages: input.stages()?.into_iter().map(stages).collect::<Result<_>>()?,
+            transport: effective::transport(&input.transport),
+            buffer,
+            buffers,
+            queues: effective::queues(&input.topology, &input.queues),
+            watchdog: input.watchdog.as_ref().map(effective::watchdog),
+            faults: faults.map(|fault| effective::fault(&fault, &input.topology)).collect(),
         })
     }
 }
@@ -170,7 +199,13 @@ impl fmt::Display for Effective {
             let ends = at.zip(*to).map(|(at, to)| format!(" from {at} to {to}")).unwrap_or_default();
             writeln!(f, "switches    at {} Gb/s{ends}: {stages}", *bits_per_second as f64 / 1e9)?;
         }
-        Ok(())
+        writeln!(f, "transport   {}", self.transport)?;
+        let all = self.buffer.iter().map(|table| ("buffer", table));
+        let all = all.chain(self.buffers.iter().map(|table| ("buffers", table)));
+        let all = all.chain(self.queues.iter().map(|table| ("queues", table)));
+        let all = all.chain(self.watchdog.iter().map(|table| ("watchdog", table)));
+        let mut all = all.chain(self.faults.iter().map(|table| ("faults", table)));
+        all.try_for_each(|(name, table)| writeln!(f, "{name:<12}{table}"))
     }
 }
 

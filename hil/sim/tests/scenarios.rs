@@ -734,6 +734,48 @@ fn published_distributions_are_read() {
     assert!(error.starts_with("expected 240: so many connections follow"), "{error}");
 }
 
+/// What a scenario gives is shown with what it does not, each as README has it: the headroom of a link of 100 Gb/s and 1 us by the formula
+/// of `Headroom::Worst`, 25,000 bytes in two delays, 84, and three times the longest frame of 1,058 bytes and 24.
+#[test]
+fn the_summary_shows_all_tables_with_what_was_in_effect() {
+    let tables = "[transport]\ntimeout = \"500us\"\nmessage = 16\n[buffer]\npool = \"2MB\"\nthreshold = 9000\n\
+                  [[buffers]]\nat = 4\nto = \"host\"\nheadroom = 40000\n[[queues]]\nclass = [3, 4]\nweight = 2\nrate = \"50Gb/s\"\n\
+                  [watchdog]\ntime = \"2ms\"\naction = \"drop\"\n\
+                  [[faults]]\nkind = \"loss\"\nlinks = [[0, 4]]\npackets = [\"ack\", \"nak\"]\nnth = 5\nuntil = \"1ms\"\nprobability = 1e-3\n\
+                  [[faults]]\nkind = \"clock\"\nhosts = [1]\noffset = \"-5us\"\n[topology]";
+    let shown = |text: &str| {
+        let input = read(text, &[]).unwrap();
+        let text = summary(&input, &run(&input, None)).effective.to_string();
+        text.lines().skip_while(|line| !line.starts_with("transport")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let limits = "threshold=9000 lossy_alpha=1 resume_offset=3072 resume_below=1";
+    assert_eq!(
+        shown(&SCENARIO.replacen("[topology]", tables, 1)),
+        [
+            "transport   message=16 ack_interval=1 handshake=false recovery=go-back-n timeout=500us",
+            "buffers     at=[4] pool=2000000 headroom_apart=false pfc=[3] pause=longest reserve=4096 \
+             threshold=9000 lossy_alpha=1 resume_offset=3072 resume_below=1",
+            &format!("buffers     at=[4] to=[0] reserve=4096 headroom=40000 {limits}"),
+            &format!("buffers     at=[4] to=[1] reserve=4096 headroom=40000 {limits}"),
+            &format!("buffers     at=[4] to=[2] reserve=4096 headroom=40000 {limits}"),
+            &format!("buffers     at=[4] to=[3] reserve=4096 headroom=40000 {limits}"),
+            "queues      ports=4 of 4 class=[3,4] weight=2 rate=50Gb/s ecn=true",
+            "watchdog    time=2000us restore=2000us action=drop",
+            "faults      kind=loss links=[[0,4]] packets=[ack,nak] nth=5 probability=0.001 until=1000us",
+            "faults      kind=clock offset=-5us jitter=0us backward=false hosts=[1]",
+        ]
+    );
+    assert_eq!(
+        shown(SCENARIO),
+        [
+            "transport   ack_interval=1 handshake=false recovery=go-back-n timeout=4194.304us",
+            "buffer      pool=33554432 headroom_apart=false pfc=[3] pause=longest reserve=4096 headroom=28330 alpha=0.125 \
+             lossy_alpha=1 resume_offset=3072 resume_below=1",
+        ]
+    );
+    assert_eq!(25_000 + 84 + 3 * (1_058 + 24), 28_330);
+}
+
 /// Four hosts send 1 MB each to one that pauses them: what the summary says of packets that are dropped all the same, and of a window
 /// that no interval has room for.
 #[test]

@@ -64,6 +64,11 @@ impl FrameSet {
         Self(self.0 | other.0)
     }
 
+    /// The names of the kinds of this set.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMED.into_iter().filter(move |&(_, kind)| self.meets(kind)).map(|(name, _)| name)
+    }
+
     /// The kinds of this set, if the condition holds; otherwise none.
     pub(super) const fn only_if(self, condition: bool) -> Self {
         if condition { self } else { Self(0) }
@@ -230,7 +235,7 @@ impl Fault {
     }
 
     /// The rules for links that lose frames by themselves: one for each probability, see [`Link::loss`](super::Link::loss).
-    fn of_links(topology: &Topology) -> impl Iterator<Item = Self> {
+    pub(crate) fn of_links(topology: &Topology) -> impl Iterator<Item = Self> {
         let mut links: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (number, link) in (0..).zip(&topology.links).filter(|(_, link)| link.loss > 0) {
             links.entry(link.loss).or_default().push(number);
