@@ -83,10 +83,10 @@ fn a_parking_lot_writes_telemetry_that_hpcc_reacts_to() {
 /// once between each two hosts.
 #[test]
 fn collectives_complete_and_their_bytes_add_up() {
-    let flows = 2 * 15 * 16 + 2 * 7 * 4 + 8 * 7;
+    let flows = 2 * 2 * 15 * 16 + 2 * 7 * 4 + 8 * 7;
     let (input, totals) = check("collectives.toml", flows);
     let bytes: u64 = totals.completions.iter().map(|done| input.flows[done.flow as usize].bytes).sum();
-    assert_eq!(bytes, (2 * 15 + 2 * 7) * 1_000_000 + 8 * 7 * 50_000);
+    assert_eq!(bytes, (2 * 2 * 15 + 2 * 7) * 1_000_000 + 8 * 7 * 50_000);
 }
 
 #[test]

@@ -95,6 +95,58 @@ fn a_ring_takes_the_time_of_its_steps() {
     }
 }
 
+/// A host begins the next all-reduce of a ring when it has received the last part and its own last part is acknowledged. No host waits for
+/// another, so that each takes as long as the first.
+#[test]
+fn a_ring_is_repeated_after_its_last_acknowledgement() {
+    let (hosts, part, gap) = (4u64, 20_500, 9_000_000);
+    let ring = format!(
+        "kind = \"all-reduce\"\nalgorithm = \"ring\"\nbytes = {}\ncompute = \"2us\"\nstart = \"5us\"\nrepeat = 3\ngap = \"9us\"",
+        hosts * part
+    );
+    let totals = run(&star(hosts as u32, &ring, &[]));
+    assert_eq!(totals.completions.len() as u64, 3 * hosts * 2 * (hosts - 1));
+    let steps = 2 * (hosts - 1);
+    let once = steps * one_way(part) + (steps - 1) * 2_000_000 + ACK;
+    let starts: Vec<Picos> = by_flow(&totals).iter().map(|done| done.start).collect();
+    for round in 0..3 {
+        let begins = starts.iter().filter(|&&start| start == 5_000_000 + round * (once + gap)).count() as u64;
+        assert_eq!(begins, hosts, "round {round}: {starts:?}");
+    }
+    assert_eq!(
+        totals.completions.iter().map(|done| done.start + done.time).max(),
+        Some(5_000_000 + 3 * once + 2 * gap)
+    );
+}
+
+/// Trees and exchanges are repeated too, each flow after what its host has waited for, and all bytes arrive.
+#[test]
+fn trees_and_exchanges_are_repeated() {
+    for (workload, once) in [
+        ("kind = \"all-reduce\"\nalgorithm = \"tree\"\nbytes = 50000\nchunks = 3", 2 * 5 * 3),
+        ("kind = \"all-to-all\"\nbytes = 8000\nat_once = 2", 6 * 5),
+    ] {
+        let first_of = |repeat: u64| {
+            let input = star(6, &format!("{workload}\nrepeat = {repeat}\ngap = \"1ms\""), &[]);
+            let totals = run(&input);
+            assert_eq!(totals.completions.len() as u64, once * repeat);
+            totals.end
+        };
+        let (one, four) = (first_of(1), first_of(4));
+        assert!((4 * one + 3_000_000_000 - one / 2..=4 * one + 3_000_000_000).contains(&four), "{one} and {four}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scenario.toml");
+    let text = "[topology]\nkind = \"star\"\nhosts = 256\nrate = \"100Gb/s\"\ndelay = \"1us\"\n[algorithm]\nname = \"pfc\"\n\
+                [[workload]]\nkind = \"all-to-all\"\nbytes = 1\nat_once = 255\nrepeat = 2\n";
+    fs::write(&path, text).unwrap();
+    let error = hil_sim::read(&path, None).err().unwrap().to_string();
+    assert!(
+        error.starts_with("flows wait for 33292800 milestones between collectives") && error.contains(":8:1"),
+        "{error}"
+    );
+}
+
 /// A tree of three hosts: both others send to the root at the same time, which has the last byte when its link has carried both;
 /// then it sends to both, which share its link.
 #[test]

@@ -7,8 +7,8 @@ use crate::fabric::{DATA_CLASS, FlowSpec, Kind, Offer, Topology};
 use crate::input::Tags;
 use crate::source::Source;
 use crate::workload::{
-    Cdf, HostFlow, HostFlows, Limit, Poisson, Rounds, all_to_all, incast, next, permutation, ring_all_reduce, spread,
-    stagger, tree_all_reduce,
+    Cdf, HostFlow, HostFlows, Limit, Poisson, Rounds, all_to_all, incast, next, permutation, repeated, ring_all_reduce,
+    spread, stagger, tree_all_reduce,
 };
 use crate::{Picos, htsim, ns3};
 use anyhow::{Error, Result};
@@ -165,18 +165,19 @@ pub(super) fn workload(
             let bytes = table.need("bytes", &what, |value| size(value).filter(|&size| size >= u64::from(parts)))?;
             let compute = table.get("compute", TIME, time)?.unwrap_or(0);
             fits(table, 2.0 * (hosts.len() as f64 - 1.0) * f64::from(parts))?;
-            if is_ring {
+            let once = if is_ring {
                 ring_all_reduce(&hosts, bytes, start, compute)
             } else {
                 tree_all_reduce(&hosts, bytes, parts, start, compute)
-            }
+            };
+            collectives(table, once)?
         }
         "all-to-all" => {
             let (hosts, start) = (hosts("hosts", 2)?, begin()?);
             fits(table, hosts.len() as f64 * (hosts.len() as f64 - 1.0))?;
             let what = "a number of rounds, at least 1";
             let at_once = table.get("at_once", what, |value| count(value, 1, u32::MAX))?.unwrap_or(1);
-            all_to_all(&hosts, bytes()?, at_once, start)
+            collectives(table, all_to_all(&hosts, bytes()?, at_once, start))?
         }
         _ => {
             let path = table.file("file")?;
@@ -250,12 +251,29 @@ fn in_rounds(table: &Table<'_>, seed: u64, mut flows: Vec<HostFlow>) -> Result<H
     if let Some(range) = table.get("spread", TIME, time)? {
         spread(&mut flows, range, seed);
     }
-    let what = "a number of rounds, at least 1";
-    let repeat = table.get("repeat", what, |value| count(value, 1, MOST_FLOWS))?.unwrap_or(1);
-    let gap = table.get("gap", TIME, time)?.unwrap_or(0);
+    let (repeat, gap) = repetition(table)?;
     let rounds = Rounds { repeat, gap, ..requests(table)? };
     fits(table, flows.len() as f64 * f64::from(rounds.repeat) * if rounds.request.is_some() { 2.0 } else { 1.0 })?;
     Ok(rounds.of(flows))
+}
+
+/// How often flows or a collective are sent, and the time between.
+fn repetition(table: &Table<'_>) -> Result<(u32, Picos)> {
+    let what = "a number of rounds, at least 1";
+    let repeat = table.get("repeat", what, |value| count(value, 1, MOST_FLOWS))?.unwrap_or(1);
+    Ok((repeat, table.get("gap", TIME, time)?.unwrap_or(0)))
+}
+
+/// A collective as often as its table says.
+fn collectives(table: &Table<'_>, once: HostFlows) -> Result<HostFlows> {
+    let (repeat, gap) = repetition(table)?;
+    fits(table, once.flows.len() as f64 * f64::from(repeat))?;
+    repeated(once, repeat, gap, MOST_FLOWS.into()).map_err(|waits| {
+        table.error(&format!(
+            "flows wait for {waits} milestones between collectives: expected at most {MOST_FLOWS}; give fewer of them, or a smaller \
+             `at_once`"
+        ))
+    })
 }
 
 /// The requests that flows answer, or whether they are READs, if their table says so.

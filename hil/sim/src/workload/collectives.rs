@@ -3,6 +3,7 @@
 use super::{HostFlow, HostFlows};
 use crate::Picos;
 use crate::dependencies::{Milestone, Wait};
+use std::collections::BTreeMap;
 
 /// The bytes of a part of so many equal ones, of which the last ones have a byte more where they cannot be equal.
 fn part(bytes: u64, number: u64, parts: u64) -> u64 {
@@ -108,6 +109,48 @@ pub fn all_to_all(hosts: &[u32], bytes: u64, at_once: u32, start: Picos) -> Host
         }
     }
     all
+}
+
+/// A collective `repeat` times. A host begins the next one `gap` after its part of the one before is over: it has received all that is
+/// for it, and what it has sent is acknowledged.
+///
+/// # Errors
+/// How many milestones flows would wait for between collectives, if these are more than `most`.
+pub fn repeated(once: HostFlows, repeat: u32, gap: Picos, most: u64) -> Result<HostFlows, u64> {
+    let mut is_first = vec![true; once.flows.len()];
+    let mut is_last = is_first.clone();
+    for wait in &once.waits {
+        is_first[wait.flow as usize] = false;
+        // A flow that another one waits for until it has left may arrive after it.
+        let over = wait.on.iter().filter(|(_, milestone)| *milestone != Milestone::Sent);
+        over.for_each(|&(flow, _)| is_last[flow as usize] = false);
+    }
+    let mut ends: BTreeMap<u32, Vec<(u32, Milestone)>> = BTreeMap::new();
+    for (flow, HostFlow { source, destination, .. }) in
+        (0u32..).zip(&once.flows).filter(|&(flow, _)| is_last[flow as usize])
+    {
+        ends.entry(*source).or_default().push((flow, Milestone::Acknowledged));
+        ends.entry(*destination).or_default().push((flow, Milestone::Received));
+    }
+    let firsts = || (0u32..).zip(&once.flows).filter(|&(flow, _)| is_first[flow as usize]);
+    let of_host = |host: u32| ends.get(&host).map_or(&[][..], Vec::as_slice);
+    let between: u64 = firsts().map(|(_, flow)| of_host(flow.source).len() as u64).sum();
+    let waits = between * u64::from(repeat.saturating_sub(1));
+    if waits > most {
+        return Err(waits);
+    }
+    let count = once.flows.len() as u32;
+    let mut all = once.clone();
+    for (first, before) in (1..repeat).map(|round| (round * count, (round - 1) * count)) {
+        all.flows.extend(&once.flows);
+        all.waits.extend(once.waits.iter().map(|wait| wait.clone().renumbered(|flow| first + flow)));
+        for (flow, HostFlow { source, .. }) in firsts() {
+            let on = of_host(*source).iter().map(|&(flow, milestone)| (before + flow, milestone)).collect();
+            all.flows[(first + flow) as usize].start = gap;
+            all.waits.push(Wait::all(first + flow, on));
+        }
+    }
+    Ok(all)
 }
 
 #[cfg(test)]

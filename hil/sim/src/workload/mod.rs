@@ -8,7 +8,7 @@ mod poisson;
 mod rounds;
 
 pub use cdf::Cdf;
-pub use collectives::{all_to_all, ring_all_reduce, tree_all_reduce};
+pub use collectives::{all_to_all, repeated, ring_all_reduce, tree_all_reduce};
 pub use patterns::{incast, next, permutation, spread, stagger};
 pub use poisson::{Limit, Poisson};
 pub use rounds::Rounds;
