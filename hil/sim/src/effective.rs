@@ -2,7 +2,7 @@
 
 use crate::Picos;
 use crate::fabric::{
-    Action, Buffer, Fault, FrameSet, Kind, Limits, Nth, QueueSettings, Recovery, Service, StormAction, SwitchPort,
+    Action, Buffer, Fault, FrameSet, Kind, Lag, Limits, Nth, QueueSettings, Recovery, Service, StormAction, SwitchPort,
     Threshold, Topology, Transport, Watchdog,
 };
 use crate::input::Input;
@@ -237,20 +237,21 @@ pub(crate) fn watchdog(watchdog: &Watchdog) -> Table {
 pub(crate) fn fault(fault: &Fault, topology: &Topology) -> Table {
     let mut table = Table::default();
     table.set("kind", word(fault.action.name()));
-    let mut lag = |least, jitter| {
+    let mut lag = |Lag { least, jitter, per_flow }| {
         table.set("delay", micros(least));
         table.set("jitter", micros(jitter));
+        table.set_if("per_flow", (per_flow > 0).then(|| micros(per_flow)));
     };
     let mut nodes = "leaving";
     match fault.action {
         Action::Loss | Action::Duplication => {}
         Action::Corruption { bit_error_rate } => table.set_if("bit_error_rate", bit_error_rate.map(Value::Number)),
-        Action::Delay(by) | Action::Reordering(by) => lag(by.least, by.jitter),
+        Action::Delay(by) | Action::Reordering(by) => lag(by),
         Action::Down { reroute } => table.set_if("reroute", reroute.map(micros)),
         Action::CnpLoss => nodes = "hosts",
         Action::CnpDelay(by) => {
             nodes = "hosts";
-            lag(by.least, by.jitter);
+            lag(by);
         }
         Action::Clock { offset, jitter, backward } => {
             nodes = "hosts";

@@ -742,7 +742,8 @@ fn the_summary_shows_all_tables_with_what_was_in_effect() {
                   [[buffers]]\nat = 4\nto = \"host\"\nheadroom = 40000\n[[queues]]\nclass = [3, 4]\nweight = 2\nrate = \"50Gb/s\"\n\
                   [watchdog]\ntime = \"2ms\"\naction = \"drop\"\n\
                   [[faults]]\nkind = \"loss\"\nlinks = [[0, 4]]\npackets = [\"ack\", \"nak\"]\nnth = 5\nuntil = \"1ms\"\nprobability = 1e-3\n\
-                  [[faults]]\nkind = \"clock\"\nhosts = [1]\noffset = \"-5us\"\n[topology]";
+                  [[faults]]\nkind = \"clock\"\nhosts = [1]\noffset = \"-5us\"\n\
+                  [[faults]]\nkind = \"delay\"\nper_flow = \"40ns\"\nflow = 1\n[topology]";
     let shown = |text: &str| {
         let input = read(text, &[]).unwrap();
         let text = summary(&input, &run(&input, None)).effective.to_string();
@@ -763,6 +764,7 @@ fn the_summary_shows_all_tables_with_what_was_in_effect() {
             "watchdog    time=2000us restore=2000us action=drop",
             "faults      kind=loss links=[[0,4]] packets=[ack,nak] nth=5 probability=0.001 until=1000us",
             "faults      kind=clock offset=-5us jitter=0us backward=false hosts=[1]",
+            "faults      kind=delay delay=0us jitter=0us per_flow=0.04us flow=1",
         ]
     );
     assert_eq!(
