@@ -4,7 +4,7 @@ use crate::stage::earlier;
 use crate::{ConfigureError, Emit, Event, Inspect, Kinds, OnQueues, Queue, Stage, StageSizes, Verdict};
 use cc_core::params::Preset;
 use cc_core::table::Storage;
-use cc_core::{Instant, Link, Nanos, Zeroed};
+use cc_core::{Bytes, Instant, Link, Nanos, Rate, Zeroed};
 
 /// A stage that consists of two: each processes every event, and their verdicts are joined. A chain of more than two stages is
 /// a chain of chains.
@@ -138,6 +138,11 @@ impl<A: Stage, B: Stage> Stage for Chain<A, B> {
     #[inline(always)]
     fn next_wake(&self, now: Instant, at: Queue) -> Option<Nanos> {
         earlier(self.first.next_wake(now, at), self.second.next_wake(now, at))
+    }
+
+    #[inline]
+    fn pseudo_queue(&self, at: Queue) -> Option<(Bytes, Rate)> {
+        self.first.pseudo_queue(at).or_else(|| self.second.pseudo_queue(at))
     }
 
     #[inline(always)]

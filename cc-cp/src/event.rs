@@ -8,8 +8,8 @@ use cc_core::{Bytes, Ecn, Nanos};
 /// A queue of a switch: a port, and one of its traffic classes (the priority of IEEE 802.1Q).
 ///
 /// The same value identifies an ingress queue and an egress queue; which of them is meant depends on the event. A packet
-/// arrives at, and is released from, the ingress queue of the port that received it; it departs from the egress queue of the
-/// port that sends it.
+/// arrives at, and is released from, the ingress queue of the port that received it; it joins, and departs from, the egress
+/// queue of the port that sends it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Queue {
@@ -109,6 +109,11 @@ pub enum Event<'a> {
         /// Bytes in the switch that arrived at this queue, without this packet.
         queued: Bytes,
     },
+    /// A packet that the switch has admitted joins the queue of the port by which it will leave.
+    Enqueue {
+        /// Its bytes on the wire.
+        bytes: Bytes,
+    },
     /// A packet that arrived at the port of this queue has left the switch.
     Release {
         /// Its bytes on the wire.
@@ -153,16 +158,19 @@ pub enum Kind {
     Peer = 4,
     /// See [`Event::Release`].
     Release = 6,
+    /// See [`Event::Enqueue`].
+    Enqueue = 7,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 5] = [Self::Arrival, Self::Release, Self::Departure, Self::Pause, Self::Peer];
+    pub const ALL: [Self; 6] = [Self::Arrival, Self::Enqueue, Self::Release, Self::Departure, Self::Pause, Self::Peer];
 
     /// Its name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Arrival => "arrival",
+            Self::Enqueue => "enqueue",
             Self::Departure => "departure",
             Self::Pause => "pause",
             Self::Peer => "peer",
@@ -177,6 +185,7 @@ impl Event<'_> {
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Arrival { .. } => Kind::Arrival,
+            Self::Enqueue { .. } => Kind::Enqueue,
             Self::Release { .. } => Kind::Release,
             Self::Departure { .. } => Kind::Departure,
             Self::Pause { .. } => Kind::Pause,

@@ -44,8 +44,8 @@ macro_rules! for_each_cp {
             2, 20, tcd => tcd::Tcd;
             3, 8, int => int::IntPush;
             4, 12, mmu => mmu::Mmu;
-            5, 64, lscc_rate_calculation => lscc::rate_calculation::RateCalculation;
-            6, 80, lscc_rate_limiting => lscc::rate_limiting::RateLimiting;
+            5, 72, lscc_rate_calculation => lscc::rate_calculation::RateCalculation;
+            6, 88, lscc_rate_limiting => lscc::rate_limiting::RateLimiting;
             7, 56, lscc_direct_int => lscc::direct_int::DirectInt;
             8, 32, mlcc_near_source => mlcc::near_source::NearSource;
             9, 48, mlcc_per_flow_queues => mlcc::per_flow_queues::PerFlowQueues;

@@ -4,7 +4,7 @@ use crate::stage::earlier;
 use crate::{ConfigureError, Emit, Event, Kind, Kinds, OnQueues, Queue, Stage, StageSizes, Verdict};
 use cc_core::params::{Preset, Settings};
 use cc_core::table::Heap;
-use cc_core::{Instant, Link, Nanos, Zeroed};
+use cc_core::{Bytes, Instant, Link, Nanos, Rate, Zeroed};
 use core::fmt;
 use std::string::{String, ToString};
 use std::vec::Vec;
@@ -163,6 +163,12 @@ macro_rules! any_stage {
                 }
             }
 
+            fn pseudo_queue(&self, at: Queue) -> Option<(Bytes, Rate)> {
+                match self {
+                    $(Self::$name(one) => one.stage.pseudo_queue(at),)+
+                }
+            }
+
             fn pausing(&self, at: Queue) -> u16 {
                 match self {
                     $(Self::$name(one) => one.stage.pausing(at),)+
@@ -309,6 +315,10 @@ impl Stage for StageList {
             return None;
         }
         self.stages.iter().map(|stage| stage.next_wake(now, at)).fold(None, earlier)
+    }
+
+    fn pseudo_queue(&self, at: Queue) -> Option<(Bytes, Rate)> {
+        self.stages.iter().find_map(|stage| stage.pseudo_queue(at))
     }
 
     fn pausing(&self, at: Queue) -> u16 {

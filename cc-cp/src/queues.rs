@@ -3,7 +3,7 @@
 use crate::{ConfigureError, Cx, Emit, Event, Inspect, Kinds, OnQueues, Queue, QueueStage, Stage, StageSizes, Verdict};
 use cc_core::params::Preset;
 use cc_core::table::{Array, Storage};
-use cc_core::{Instant, Link, Nanos, State, Zeroed};
+use cc_core::{Bytes, Instant, Link, Nanos, Rate, State, Zeroed};
 
 /// A [`Stage`] made of a [`QueueStage`]: the states of all queues of a switch.
 ///
@@ -137,6 +137,11 @@ impl<S: QueueStage, Q: Storage> Stage for PerQueue<S, Q> {
     fn next_wake(&self, now: Instant, at: Queue) -> Option<Nanos> {
         let Place { state, params, .. } = self.place(at)?;
         state.next_wake(&Cx { now, at, params })
+    }
+
+    #[inline]
+    fn pseudo_queue(&self, at: Queue) -> Option<(Bytes, Rate)> {
+        self.state(at)?.pseudo_queue()
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::snapshot::Words;
 use cc_core::table::Storage;
 use cc_core::wire::Roce;
-use cc_core::{Bytes, CnpBody, Hop, Instant, Link, Nanos, State, Zeroed};
+use cc_core::{Bytes, CnpBody, Hop, Instant, Link, Nanos, Rate, State, Zeroed};
 use core::fmt;
 
 /// The functions that a stage calls while it processes an event: to send frames of its own, and to read the length of the
@@ -111,6 +111,14 @@ pub trait Stage: Zeroed {
     #[inline]
     fn next_wake(&self, now: Instant, at: Queue) -> Option<Nanos> {
         let _ = (now, at);
+        None
+    }
+
+    /// The length of the queue's pseudo queue, and the rate at which it drains, both as of the last event, if the stage keeps one:
+    /// LSCC's q* and R. For harnesses: no firmware image calls it.
+    #[inline]
+    fn pseudo_queue(&self, at: Queue) -> Option<(Bytes, Rate)> {
+        let _ = at;
         None
     }
 
@@ -235,6 +243,12 @@ pub trait QueueStage: State + Zeroed {
     #[inline]
     fn next_wake(&self, cx: &Cx<'_, Self::Params>) -> Option<Nanos> {
         let _ = cx;
+        None
+    }
+
+    /// See [`Stage::pseudo_queue`].
+    #[inline]
+    fn pseudo_queue(&self) -> Option<(Bytes, Rate)> {
         None
     }
 

@@ -150,7 +150,7 @@ fn data(site: u8, qpn: u32) -> Vec<u8> {
 fn only_the_stage_that_rewrites_gets_packets_with_the_marks_of_the_others() {
     // RED marks every packet; LSCC's rate limiting processes the mark and removes it.
     let red = RedSettings { kmin: 0, kmax: 0, pmax: 1_000_000, reference_rate: 0 };
-    let limiting = cc_cp::lscc::rate_limiting::PRESETS[0].values;
+    let limiting = cc_cp::lscc::rate_limiting::STABLE;
     let frame = data(0, 17);
     let roce = Roce::of(&frame).unwrap();
     let queued = Bytes::new(1_000);
@@ -226,8 +226,8 @@ mod feedback {
 
     impl Site {
         fn new(site: u8) -> Self {
-            let calculation = cc_cp::lscc::rate_calculation::PRESETS[1].values;
-            let limiting = cc_cp::lscc::rate_limiting::PRESETS[1].values;
+            let calculation = cc_cp::lscc::rate_calculation::TESTBED;
+            let limiting = cc_cp::lscc::rate_limiting::TESTBED;
             Self {
                 switch: switch::<Chain<RateCalculation, RateLimiting>>(&(calculation, limiting)),
                 sent: Recorder::default(),
@@ -273,6 +273,7 @@ mod feedback {
             while self.credit[0] >= f64::from(PACKET) {
                 self.credit[0] -= f64::from(PACKET);
                 leaving += 1;
+                switch.on(at(now), QUEUE, &Event::Enqueue { bytes: packet.bytes }, sent);
                 let event =
                     Event::Departure { packet, ecn: Ecn::Ect0, queued: packet.bytes, port_queued: packet.bytes };
                 assert_ne!(switch.on(at(now), QUEUE, &event, sent), Verdict::PASS);

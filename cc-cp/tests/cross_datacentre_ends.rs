@@ -212,9 +212,11 @@ fn direct_int_carries_the_pseudo_queue_of_the_equations() {
                 }
             }
             let bytes = random.within(64..=9_000);
-            let record = machine.departure(&p, instant.stamp(), Some(key(1)), Bytes::new(bytes)).unwrap();
+            machine.enqueue(&p, instant.stamp(), Bytes::new(bytes));
+            let record = machine.departure(&p, instant.stamp(), Some(key(1))).unwrap();
             pseudo.pass(&link, at);
-            pseudo.queue += f64::from(bytes);
+            // With preamble, check sequence and gap.
+            pseudo.queue += f64::from(bytes + 24);
             let near = |actual: f64, expected: f64, least: f64| (actual - expected).abs() <= expected * 1e-3 + least;
             assert!(near(f64::from(record.mbps), pseudo.rate * 8_000.0, 2.0), "{} Mb/s", record.mbps);
             assert!(near(f64::from(record.queue), pseudo.queue, 64.0), "{} B for {}", record.queue, pseudo.queue);

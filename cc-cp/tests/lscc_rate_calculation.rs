@@ -22,6 +22,8 @@ mod oracle {
         pub(super) r_min: f64,
         pub(super) r_max: f64,
         pub(super) delta_f: f64,
+        /// The gain of Ra: 1 in the paper.
+        pub(super) gain: f64,
         /// R of the last period.
         pub(super) last: f64,
         /// Ra of the last N periods, the newest first.
@@ -37,7 +39,7 @@ mod oracle {
         /// value before it is limited.
         pub(super) fn rate(&self, left: f64, queued: f64, off: f64) -> (f64, bool, bool) {
             let br = self.per_second(left);
-            let ra = self.per_second(queued - self.q_ref) - self.ra.iter().sum::<f64>();
+            let ra = self.gain * (self.per_second(queued - self.q_ref) - self.ra.iter().sum::<f64>());
             let slewed = (br - ra + off).max(self.last - self.down).min(self.last + self.up);
             let r = slewed.max(self.r_min).min(self.r_max);
             ((r / self.delta_f).floor() * self.delta_f, r == self.r_min, r == self.r_max)
@@ -57,21 +59,24 @@ const LINE: u32 = 200;
 /// Random settings, whose rates are or are not multiples of Delta_F, and the oracle for them.
 fn settings(random: &mut SplitMix, units: std::ops::RangeInclusive<u32>) -> (RateCalculationSettings, oracle::Egress) {
     let period = random.within(20_000..=1_000_000);
-    let n = random.within(1..=16);
+    let n = random.within(1..=14);
+    let (gain_shift, extra) = (random.within(0..=4), random.within(0..=2));
     let unit = random.within(units);
     let rate_min = if random.within(0..=1) == 0 { 0 } else { random.within(unit..=5_000) };
     let rate_max = if random.within(0..=1) == 0 { 0 } else { random.within(20_000..=LINE * 1_200) };
-    let slew_down = if random.within(0..=1) == 0 { 0 } else { random.within(1..=200_000) };
+    let slew_down = if random.within(0..=1) == 0 { 0 } else { random.within(unit..=200_000) };
     let set = RateCalculationSettings {
         period,
         // 2 D / T, less or more than a whole number by less than a half.
         delay: n * (period / 2) + random.within(0..=period / 8) - random.within(0..=period / 8),
-        reference: random.within(0..=5_000_000),
-        slew: random.within(1..=200_000),
+        reference: random.within(1..=5_000_000),
+        slew: random.within(unit..=200_000),
         slew_down,
         rate_min,
         rate_max,
         unit,
+        gain_shift,
+        extra,
     };
     let mega = |mbps: u32| f64::from(mbps) * 1e6;
     let line = mega(LINE * 1_000);
@@ -84,15 +89,19 @@ fn settings(random: &mut SplitMix, units: std::ops::RangeInclusive<u32>) -> (Rat
         r_min,
         r_max: if rate_max == 0 { line } else { mega(rate_max).min(line) },
         delta_f: mega(unit),
+        gain: 0.5_f64.powi(gain_shift as i32),
         last: r_min,
-        ra: std::iter::repeat_n(0.0, n as usize).collect(),
+        ra: std::iter::repeat_n(0.0, (n + extra) as usize).collect(),
     };
     (set, oracle)
 }
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(LINE), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
 
-/// One period of a port, in which three packets leave. Its end is processed to the nanosecond, or one nanosecond late.
+/// Preambles, check sequences and gaps of three frames, in bytes.
+const FRAMING: u32 = 3 * 24;
+
+/// One period of a port, in which three packets leave that take `left` bytes on the line, or none if it is too few for three. Its end is processed to the nanosecond, or one nanosecond late.
 fn period(
     (p, machine): (&Params, &mut RateCalculation<16>),
     now: &mut u64,
@@ -101,7 +110,9 @@ fn period(
 ) -> Option<Feedback> {
     let start = *now;
     let mut sent = 0;
-    for packet in 1..=3 {
+    let packets = if left < FRAMING { 0 } else { 3 };
+    let left = left.saturating_sub(FRAMING);
+    for packet in 1..=packets {
         let length = u64::from(machine.next_wake(Stamp::from_bits(*now as u32)).get());
         *now += (length.saturating_sub(1)).min(u64::from(random.within(0..=10_000)));
         let bytes = if packet == 3 { left - sent } else { random.within(0..=left - sent) };
@@ -133,7 +144,7 @@ fn each_period_is_calculated_by_algorithm_1() {
         let mut recent: VecDeque<f64> = std::iter::repeat_n(0.0, oracle.ra.len()).collect();
         let mut bytes = 0.0;
         for number in 1..=700_u16 {
-            let left = [0, carries, random.within(0..=carries)][random.within(0..=2) as usize];
+            let left = [0, carries, random.within(FRAMING..=carries)][random.within(0..=2) as usize];
             queued = match random.within(0..=9) {
                 0 => 0,
                 1 => set.reference,
@@ -180,16 +191,19 @@ fn a_free_run_has_the_queue_of_the_equations() {
         let p = Params::new(&set, &LINK, 16).unwrap();
         let mega = |mbps: u32| f64::from(mbps) * 1e6;
         let n = (2 * set.delay / set.period) as usize;
+        // A tenth of what 200 Gb/s carry in 2 ms.
+        let reference = if set.reference == 0 { 5_000_000 } else { set.reference };
         let mut oracle = oracle::Egress {
             t: set.period.into(),
-            q_ref: set.reference.into(),
+            q_ref: reference.into(),
             up: mega(set.slew),
             down: mega(set.slew),
             r_min: 1e9,
             r_max: 2e11,
             delta_f: 1e6,
+            gain: 0.5_f64.powi(set.gain_shift as i32),
             last: 1e9,
-            ra: std::iter::repeat_n(0.0, n).collect(),
+            ra: std::iter::repeat_n(0.0, n + set.extra as usize).collect(),
         };
         let (mut now, mut random) = (0, SplitMix::new(9));
         let mut machine = RateCalculation::<16>::open(&p, Stamp::from_bits(0));

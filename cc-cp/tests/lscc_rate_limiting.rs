@@ -8,7 +8,7 @@ mod tolerance;
 use cc_core::wire::FlowKey;
 use cc_core::{Bytes, Ecn, Link, Nanos, Qpn, Rate, Stamp};
 use cc_cp::lscc::rate_calculation::{self, Feedback, RateCalculation};
-use cc_cp::lscc::rate_limiting::{PRESETS, Params, RateLimiting, RateLimitingSettings};
+use cc_cp::lscc::rate_limiting::{PAPER, Params, RateLimiting, RateLimitingSettings};
 use tolerance::{SplitMix, Tolerance};
 
 /// LSCC, III-B, Eq. 10 and Algorithm 2, in bytes and nanoseconds on a clock that never wraps.
@@ -119,7 +119,7 @@ const LINK: Link = Link { line_rate: Rate::from_gbps(GBPS), mtu: Bytes::new(1_00
 
 /// The first feedback of a receiver's end, as a template for further ones.
 fn first_feedback() -> Feedback {
-    let p = rate_calculation::Params::new(&rate_calculation::PRESETS[0].values, &LINK, 16).unwrap();
+    let p = rate_calculation::Params::new(&rate_calculation::PAPER, &LINK, 16).unwrap();
     let mut far_end = RateCalculation::<16>::open(&p, Stamp::from_bits(0));
     far_end.pass_time(&p, Stamp::from_bits(200_000), Bytes::ZERO).unwrap()
 }
@@ -137,7 +137,7 @@ fn settings(random: &mut SplitMix) -> (RateLimitingSettings, oracle::Limits) {
         delay,
         period: random.within(1_000..=50_000),
         slew: random.within(1..=5_000),
-        ..PRESETS[0].values
+        ..PAPER
     };
     let limits = oracle::Limits {
         reference: set.reference.into(),
@@ -207,8 +207,10 @@ fn each_event_has_the_effect_of_equation_10_and_algorithm_2() {
                 kind => {
                     let (ecn, data) = (Ecn::from_bits(random.within(0..=3) as u8), kind > 4);
                     let of = data.then(|| key(flow));
+                    machine.enqueue(&p, stamp, Bytes::new(bytes));
                     let (left, due) = machine.departure(&p, stamp, of, Bytes::new(bytes), ecn);
-                    q += f64::from(bytes);
+                    // With preamble, check sequence and gap.
+                    q += f64::from(bytes + 24);
                     // CE of a data packet is removed: this switch sends the CNP.
                     let leaves = if data && ecn == Ecn::Ce { Ecn::Ect0 } else { ecn };
                     assert_eq!(left, leaves);

@@ -22,7 +22,7 @@ type Operation = (u8, u32, [u32; 4]);
 
 fn operation() -> impl Strategy<Value = Operation> {
     // Waits are at most half a second, and short ones are as frequent as long ones.
-    (0..8_u8, (0..1_u32 << 29, 0..30).prop_map(|(wait, by)| wait >> by), any::<[u32; 4]>())
+    (0..9_u8, (0..1_u32 << 29, 0..30).prop_map(|(wait, by)| wait >> by), any::<[u32; 4]>())
 }
 
 fn frame(opcode: u8, qpn: u32) -> Vec<u8> {
@@ -42,6 +42,7 @@ fn event<'a>(kind: u8, [a, b, c, d]: [u32; 4], roce: &'a Roce<'a>) -> Event<'a> 
             units: b >> (c % 32),
             ..RateMessage::default()
         })),
+        5 => Event::Enqueue { bytes: Bytes::new(b >> (d % 32)) },
         _ => {
             let ecn = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce][(d % 4) as usize];
             Event::Departure { packet, ecn, queued, port_queued }

@@ -27,7 +27,7 @@ use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::rcc::{Gains, Law, LawParams, LawSnapshot};
 use cc_core::table::{SetAssocTable, SetAssocTableIn, Storage};
-use cc_core::wire::CnpMarking;
+use cc_core::wire::{CnpMarking, FRAMING};
 use cc_core::{Bytes, Ecn, Grant, Instant, Link, Mark, Nanos, Qpn, State, Zeroed};
 
 cc_core::settings! {
@@ -205,7 +205,7 @@ impl ActiveFlowCounter {
             self.bytes = 0;
             self.expire_epochs(p, now);
         }
-        self.bytes = self.bytes.saturating_add(bytes.get().saturating_add(BETWEEN));
+        self.bytes = self.bytes.saturating_add(bytes.get().saturating_add(FRAMING));
     }
 
     /// Advances to the current epoch, and drops the flows whose last packet is 16 epochs old from N. Called at the end of a
@@ -332,10 +332,6 @@ impl State for ActiveFlowCounter {
         }
     }
 }
-
-/// Bytes on the line in addition to those of a frame: preamble and start delimiter 8, check sequence 4, interpacket gap 12
-/// (IEEE 802.3, clauses 3.1.1 and 4.4.2).
-const BETWEEN: u32 = 24;
 
 /// `bytes` as a fraction of C RTT, in units of 2^-16; saturates.
 #[inline]

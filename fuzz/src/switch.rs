@@ -55,6 +55,8 @@ const STORM: u64 = 100_000_000;
 enum Operation {
     /// A packet arrives: its queue, its bytes shifted right, its frame.
     Arrive(u8, (u32, u8), u8),
+    /// A packet joins a queue: its bytes, shifted right.
+    Enqueue(u8, (u32, u8)),
     /// A packet that was in the switch has left its buffers.
     Release(u8),
     /// A packet leaves by a queue.
@@ -379,6 +381,7 @@ impl Bench {
             Operation::Arrive(at, of, frame) => {
                 self.arrive(queue(at), bytes(of), &frames[usize::from(frame) % frames.len()])
             }
+            Operation::Enqueue(at, of) => self.pass(queue(at), &Event::Enqueue { bytes: bytes(of) }),
             Operation::Release(which) => self.release(which),
             Operation::Depart(at, leaving) => {
                 self.depart(queue(at), leaving, &frames[usize::from(leaving.frame) % frames.len()]);

@@ -128,6 +128,7 @@ impl Bench {
     /// A packet leaves for the long link. Returns the frames that the switch then sends.
     fn leaves(&mut self, now: u64, frame: &[u8]) -> Vec<Vec<u8>> {
         let bytes = Bytes::new(frame.len() as u32);
+        self.switch.deliver(&SwitchEvent::Enqueue { bytes }.at(now, QUEUE), &[]).unwrap();
         let event = SwitchEvent::Departure { bytes, ecn: Ecn::Ect0, queued: bytes, port_queued: bytes };
         let actions = self.switch.deliver(&event.at(now, QUEUE), head(frame)).unwrap();
         actions

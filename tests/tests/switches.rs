@@ -113,6 +113,7 @@ impl End {
     fn leaves(&mut self, now: u64, packet: &[u8]) -> Option<Vec<u8>> {
         let roce = Roce::of(packet).unwrap();
         let (queued, packet) = (roce.wire_len, cc_cp::Packet::roce(&roce));
+        self.switch.on(Instant::from_nanos(now), QUEUE, &Event::Enqueue { bytes: queued }, &mut self.sent);
         let event = Event::Departure { packet, ecn: roce.ecn, queued, port_queued: queued };
         self.switch.on(Instant::from_nanos(now), QUEUE, &event, &mut self.sent);
         let mut sent = std::mem::take(&mut self.sent.0);

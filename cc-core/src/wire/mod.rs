@@ -69,6 +69,10 @@ use cursor::Input;
 use ethernet::Ethernet;
 use route::Network;
 
+/// Bytes of line time that a frame takes in addition to its own: preamble and start delimiter 8, check sequence 4, interpacket
+/// gap 12 (IEEE 802.3, clauses 3.1.1 and 4.4.2).
+pub const FRAMING: u32 = 24;
+
 const TCP: u8 = 6;
 
 const IPV4: u16 = 0x0800;

@@ -1,13 +1,16 @@
 //! The pseudo queue at the sender's end of a long link: the bytes that would be queued there if the link's speed were R, the
 //! rate of the feedback.
 //!
-//! M. Long et al., section III-B, Eq. 10: `q* = max(0, q* + bytes in - R dt)`. R is the rate of the last feedback. Without
+//! M. Long et al., section III-B, Eq. 10: `q* = max(0, q* + bytes in - R dt)`. Bytes are counted when they join the real queue:
+//! when R is the port's speed, those that leave it would never exceed R dt, however long it grew. They are bytes on the line,
+//! with preamble, check sequence and gap, because R is the rate of a line. R is the rate of the last feedback. Without
 //! feedback for 4 T, R rises by dR at the end of each further T, up to the port's speed. A message whose sequence number is not
 //! newer than the last, because it was overtaken or repeated, is dropped. Once R rises by itself, any number is accepted,
 //! because a restarted switch counts from 0.
 
 use super::rate_calculation::Feedback;
 use cc_core::fixed::types::U56F8;
+use cc_core::wire::FRAMING;
 use cc_core::{Bytes, Nanos, Rate, Stamp, State};
 
 /// Fraction bits of the pseudo queue, so that rounding does not lose bytes when it is drained in short steps.
@@ -174,9 +177,9 @@ impl PseudoQueue {
         self.rises_at = now.after(Nanos::new(p.period.get().saturating_mul(RISE_AFTER_PERIODS.saturating_add(1))));
     }
 
-    /// (10) for bytes that arrive.
-    pub(super) fn arrive(&mut self, bytes: Bytes) {
-        self.queue = self.queue.saturating_add(u64::from(bytes.get()) << FINE);
+    /// (10) for a frame of so many bytes that joins the real queue. Call [`PseudoQueue::pass_time`] first.
+    pub(super) fn enqueue(&mut self, bytes: Bytes) {
+        self.queue = self.queue.saturating_add(u64::from(bytes.get()).wrapping_add(FRAMING.into()) << FINE);
     }
 
     /// (10) without arrivals up to `until`, in which R may rise several times: at most as often as dR fits into the port's

@@ -14,6 +14,24 @@
 //! With the pseudo queue q* the sources settle at R without a real queue. A flow that has sent more than the long link carries
 //! in a round trip, and is not marked, has its bottleneck elsewhere, and gets no direct CNP.
 //!
+//! The preset `paper` is this law. Closed loops with DCQCN do not hold with it, for three reasons, each with its remedy in the
+//! preset `stable`:
+//! - CNPs are sent until q* is below Q*ref, although it already falls, and each of them cuts the rates further. In `stable`
+//!   there are none while q* falls and is below 3 Q*ref (`falling`).
+//! - If no flow is marked, none is notified once all have passed the threshold, and q* grows to gigabytes. In `stable` every
+//!   flow is notified from 1.25 Q*ref on (`everyone`). Without CNPs of the receivers, all flows then have the rate of the
+//!   smallest bottleneck, as in the paper's Fig. 9b.
+//! - The CE of a port before this one is removed, and is answered only while q* is at Q*ref or above: four senders at 40 Gb/s
+//!   through one port of 100 Gb/s were paused by PFC for a third of the time. In `stable` it is answered at once (`answer_ce`).
+//!
+//! T_reset is 2 ms in `stable`, four intervals of normal CNPs: with 0.5 ms marks expire between two of these, and the rates of
+//! flows differ more.
+//!
+//! With both stages in `stable`, DCQCN's R_AI at 150 Mb/s and normal CNPs each 500 us, 2, 5 and 16 flows to one host of 40 Gb/s
+//! have fair rates, and a queue near Q_ref from 30 ms on (LSCC IV-B, Fig. 7). The claim of Fig. 9a is met by neither preset: of
+//! five flows to two hosts, three get 20 % less, and two up to 25 % less, than 13.3 and 20 Gb/s, because one R limits both
+//! groups.
+//!
 //! Deviations:
 //! - a direct CNP is made from the flow's next packet, and not from a list of addresses: records contain no addresses, no event
 //!   iterates over the table, and a flow that sends nothing needs no CNP;
@@ -21,8 +39,6 @@
 //!   do not carry the sender's;
 //! - a CNP from the far datacentre marks the flow that its body identifies. A standard CNP has only the sender's queue pair,
 //!   which data packets do not carry; it marks all flows between its two addresses;
-//! - the pseudo queue counts bytes when they leave the real queue and not when they arrive; the real queue stays short while R
-//!   is below the port's speed;
 //! - the paper does not define how R changes without feedback, or what happens with feedback out of order: here R rises after 4
 //!   T, and old feedback is dropped, see [`FeedbackCounters`].
 //!
@@ -33,7 +49,7 @@
 use super::pseudo_queue::{self, FeedbackCounters, PseudoQueue, PseudoQueueSnapshot, count};
 use super::rate_calculation::Feedback;
 use crate::{Cx, Emit, Event, Kind, Kinds, PeerMessage, QueueStage, Rewrite, Verdict};
-use cc_core::math::Divider;
+use cc_core::math::{Divider, div_bitwise};
 use cc_core::params::{ParamError, Preset, Settings};
 use cc_core::table::{SetAssocTable, SetAssocTableSnapshot};
 use cc_core::wire::{FlowKey, RateMessage, Roce};
@@ -59,39 +75,54 @@ cc_core::settings! {
         slew: Mbps, 1..=1_600_000, ["dR"];
         /// Delta_F: the far end sends rates as multiples of this.
         unit: Mbps, 1..=1_000, ["Delta_F"];
+        /// While q* falls, direct CNPs are sent only from this share of Q*_ref on; 100 is the paper's law.
+        falling: Percent, 100..=10_000, [];
+        /// From this share of Q*_ref on every flow gets direct CNPs, marked or not; 0 is never, the paper's law.
+        everyone: Percent, 0..=10_000, [];
+        /// When a packet with CE is answered by a direct CNP: while q* is at Q*_ref or above (the paper), or always.
+        answer_ce: Choice(&["limited", "always"]), 0..=1, [];
     }
 }
+
+/// The values of the preset `stable`.
+pub const STABLE: RateLimitingSettings = RateLimitingSettings {
+    reference: 2_000_000,
+    notify_period: 50_000,
+    reset_period: 2_000_000,
+    threshold: 0,
+    delay: 1_000_000,
+    period: 200_000,
+    slew: 700,
+    unit: 1,
+    falling: 300,
+    everyone: 125,
+    answer_ce: 1,
+};
+/// The values of the preset `paper`.
+pub const PAPER: RateLimitingSettings =
+    RateLimitingSettings { reset_period: 500_000, slew: 1_000, falling: 100, everyone: 0, answer_ce: 0, ..STABLE };
+/// The values of the preset `testbed`.
+pub const TESTBED: RateLimitingSettings =
+    RateLimitingSettings { reference: 200_000, delay: 500_000, slew: 50, ..STABLE };
 
 /// The presets, the default first.
 pub const PRESETS: &[Preset<RateLimitingSettings>] = &[
     Preset {
+        name: "stable",
+        source: "`paper` without CNPs while q* falls below 3 Q*_ref, with CNPs for every flow from 1.25 Q*_ref on and for each \
+                 CE, T_reset = 2 ms and dR = 0.7 Gb/s, ours: measured, see the documentation of the module",
+        values: STABLE,
+    },
+    Preset {
         name: "paper",
         source: "LSCC IV-B: Q*_ref = 2 MB, T = 200 us, dR = 1 Gb/s, D = 1 ms; t_dcnp a tenth of the normal CNP interval of \
                  500 us, T_reset as that interval, ours",
-        values: RateLimitingSettings {
-            reference: 2_000_000,
-            notify_period: 50_000,
-            reset_period: 500_000,
-            threshold: 0,
-            delay: 1_000_000,
-            period: 200_000,
-            slew: 1_000,
-            unit: 1,
-        },
+        values: PAPER,
     },
     Preset {
         name: "testbed",
-        source: "LSCC IV-A, the DPDK testbed: Q*_ref = 200 KB, dR = 50 Mb/s, D = 500 us; the rest as in `paper`",
-        values: RateLimitingSettings {
-            reference: 200_000,
-            notify_period: 50_000,
-            reset_period: 500_000,
-            threshold: 0,
-            delay: 500_000,
-            period: 200_000,
-            slew: 50,
-            unit: 1,
-        },
+        source: "LSCC IV-A, the DPDK testbed: Q*_ref = 200 KB, dR = 50 Mb/s, D = 500 us; the rest as in `stable`",
+        values: TESTBED,
     },
 ];
 
@@ -108,7 +139,11 @@ cc_core::zeroed! {
     /// Checked parameters.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Params {
-        reference: Bytes,
+        reference: u64,
+        /// The least q* at which CNPs are sent while it falls, and at which every flow gets them.
+        falling: u64,
+        everyone: u64,
+        answer_ce: bool,
         notify: Ticks,
         reset: Ticks,
         threshold: u32,
@@ -165,8 +200,13 @@ impl Params {
                 expected: "must be at least what the link carries in a round trip",
             });
         }
+        // A share of the reference, in bytes: per cent times bytes is below 2^45.
+        let share = |percent: u32| div_bitwise(u64::from(settings.reference).wrapping_mul(percent.into()), 100);
         Ok(Self {
-            reference: Bytes::new(settings.reference),
+            reference: settings.reference.into(),
+            falling: share(settings.falling),
+            everyone: if settings.everyone == 0 { u64::MAX } else { share(settings.everyone) },
+            answer_ce: settings.answer_ce == 1,
             notify,
             reset,
             threshold: threshold.get(),
@@ -219,6 +259,10 @@ pub struct RateLimiting<const SETS: usize = 16, const WAYS: usize = 4> {
     pairs: u16,
     /// Direct CNPs are sent in this period.
     notifying: bool,
+    /// They are sent to every flow.
+    everyone: bool,
+    /// q* when this period began.
+    at_tick: Bytes,
     /// Number of direct CNPs sent so far.
     notified: u32,
     flows: SetAssocTable<Flow, SETS, WAYS>,
@@ -245,6 +289,8 @@ impl<const SETS: usize, const WAYS: usize> Zeroed for RateLimiting<SETS, WAYS> {
         notify: 0,
         pairs: 0,
         notifying: false,
+        everyone: false,
+        at_tick: Bytes::ZERO,
         notified: 0,
         flows: SetAssocTable::new(),
     };
@@ -326,7 +372,11 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
     fn pass_time(&mut self, p: &Params, now: Stamp) {
         if let Some(tick) = p.notify.last(self.notify_at, now) {
             self.queue.pass_time(&p.queue, tick);
-            self.notifying = self.queue.len() >= p.reference;
+            let queue = self.queue.len();
+            let least = if queue < self.at_tick { p.falling } else { p.reference };
+            self.notifying = u64::from(queue.get()) >= least;
+            self.everyone = u64::from(queue.get()) >= p.everyone;
+            self.at_tick = queue;
             self.notify = self.notify.wrapping_add(1).max(1);
             self.notify_at = tick.after(Nanos::new(p.notify.length));
         }
@@ -355,13 +405,19 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
 }
 
 impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
+    /// Counts a packet that joins the queue towards the long link.
+    pub fn enqueue(&mut self, p: &Params, now: Stamp, bytes: Bytes) {
+        self.pass_time(p, now);
+        self.queue.enqueue(bytes);
+    }
+
     /// Processes a packet that leaves for the long link. Returns the ECN bits with which it is sent, and whether its sender is
     /// to get a direct CNP. `flow` is `None` for a packet without data.
     pub fn departure(&mut self, p: &Params, now: Stamp, flow: Option<FlowKey>, bytes: Bytes, ecn: Ecn) -> (Ecn, bool) {
         self.pass_time(p, now);
-        self.queue.arrive(bytes);
         let Some(key) = flow else { return (ecn, false) };
-        let (reset, notify, notifying, threshold) = (self.reset, self.notify, self.notifying, p.threshold);
+        let (reset, notify) = (self.reset, self.notify);
+        let (notifying, everyone, answered) = (self.notifying, self.everyone, p.answer_ce && ecn == Ecn::Ce);
         let with_its_pair = self.pairs == reset && self.is_marked(FlowKey { data_qpn: ALL, ..key });
         let Some(flow) = self.flow(now, key) else { return (ecn, false) };
         if with_its_pair || ecn == Ecn::Ce {
@@ -370,9 +426,10 @@ impl<const SETS: usize, const WAYS: usize> RateLimiting<SETS, WAYS> {
             // An old mark is cleared. Otherwise it would count again when the number of the period wraps.
             flow.marked = 0;
         }
-        let is_new = flow.sent < threshold;
-        flow.sent = flow.sent.saturating_add(bytes.get()).min(threshold);
-        let due = notifying && flow.notified != notify && (is_new || flow.marked == reset);
+        let is_new = flow.sent < p.threshold;
+        flow.sent = flow.sent.saturating_add(bytes.get()).min(p.threshold);
+        let limited = notifying && (everyone || is_new || flow.marked == reset);
+        let due = (limited || answered) && flow.notified != notify;
         if due {
             flow.notified = notify;
             count(&mut self.notified);
@@ -425,6 +482,10 @@ cc_core::snapshot! {
         pub pairs: u16,
         /// Direct CNPs are sent in this period.
         pub is_notifying: bool,
+        /// They are sent to every flow.
+        pub is_for_everyone: bool,
+        /// q* when this period began.
+        pub at_tick: Bytes,
         /// Number of direct CNPs sent so far.
         pub notified: u32,
         /// The flows.
@@ -444,6 +505,8 @@ impl<const SETS: usize, const WAYS: usize> State for RateLimiting<SETS, WAYS> {
             notify: self.notify,
             pairs: self.pairs,
             is_notifying: self.notifying,
+            is_for_everyone: self.everyone,
+            at_tick: self.at_tick,
             notified: self.notified,
             flows: self.flows.snapshot(),
         }
@@ -458,6 +521,8 @@ impl<const SETS: usize, const WAYS: usize> State for RateLimiting<SETS, WAYS> {
             notify: s.notify.max(1),
             pairs: s.pairs,
             notifying: s.is_notifying,
+            everyone: s.is_for_everyone,
+            at_tick: s.at_tick,
             notified: s.notified,
             flows: SetAssocTable::from_snapshot(s.flows),
         }
@@ -470,7 +535,7 @@ impl<const SETS: usize, const WAYS: usize> QueueStage for RateLimiting<SETS, WAY
 
     const NAME: &'static str = "lscc_rate_limiting";
     const PRESETS: &'static [Preset<RateLimitingSettings>] = PRESETS;
-    const TAKES: Kinds = Kinds::of(&[Kind::Arrival, Kind::Departure, Kind::Peer]);
+    const TAKES: Kinds = Kinds::of(&[Kind::Arrival, Kind::Enqueue, Kind::Departure, Kind::Peer]);
     const READS_HEADERS: bool = true;
     const REWRITES: bool = true;
     const FLOW_BYTES: usize = SetAssocTable::<Flow, 1, 1>::ENTRY_BYTES;
@@ -494,6 +559,10 @@ impl<const SETS: usize, const WAYS: usize> QueueStage for RateLimiting<SETS, WAY
                 }
                 Verdict::PASS
             }
+            Event::Enqueue { bytes } => {
+                self.enqueue(cx.params, now, bytes);
+                Verdict::PASS
+            }
             Event::Departure { packet, ecn, .. } => {
                 let flow = packet.data_flow();
                 let (ecn, due) = self.departure(cx.params, now, flow, packet.bytes, ecn);
@@ -513,6 +582,10 @@ impl<const SETS: usize, const WAYS: usize> QueueStage for RateLimiting<SETS, WAY
     fn wake(&mut self, cx: &Cx<'_, Params>, _out: &mut impl Emit) {
         self.wake(cx.params, cx.now.stamp());
     }
+
+    fn pseudo_queue(&self) -> Option<(Bytes, Rate)> {
+        Some((self.queue.len(), self.queue.rate()))
+    }
 }
 
 /// The body of a direct CNP.
@@ -523,7 +596,7 @@ fn direct(data_qpn: Qpn) -> CnpBody {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cc_core::wire::{Addresses, Mac, RateFrame, Tags};
+    use cc_core::wire::{Addresses, FRAMING, Mac, RateFrame, Tags};
     use core::net::Ipv6Addr;
     use proptest::prelude::*;
     use std::string::ToString;
@@ -531,7 +604,6 @@ mod tests {
 
     const LINK: Link =
         Link { line_rate: Rate::from_gbps(200), mtu: Bytes::new(1_000), base_rtt: Nanos::new(2_000_000) };
-    const PAPER: RateLimitingSettings = PRESETS[0].values;
     type Machine = RateLimiting<16, 4>;
 
     struct Bench {
@@ -541,7 +613,11 @@ mod tests {
 
     impl Bench {
         fn new() -> Self {
-            let params = Params::new(&PAPER, &LINK).unwrap();
+            Self::with(&PAPER)
+        }
+
+        fn with(settings: &RateLimitingSettings) -> Self {
+            let params = Params::new(settings, &LINK).unwrap();
             Self { machine: Machine::open(&params, Stamp::from_bits(0)), params }
         }
 
@@ -551,8 +627,10 @@ mod tests {
             self.machine.on_rate(&self.params, Stamp::from_bits(now), &feedback);
         }
 
-        /// A data packet leaves. Returns its ECN bits, and whether its sender gets a direct CNP.
+        /// A data packet of so many bytes on the line joins the queue and leaves. Returns its ECN bits, and whether its sender
+        /// gets a direct CNP.
         fn sends(&mut self, now: u32, flow: u32, bytes: u32, ecn: Ecn) -> (Ecn, bool) {
+            self.machine.enqueue(&self.params, Stamp::from_bits(now), Bytes::new(bytes - FRAMING));
             self.machine.departure(&self.params, Stamp::from_bits(now), Some(key(flow)), Bytes::new(bytes), ecn)
         }
     }
@@ -600,6 +678,69 @@ mod tests {
         assert!(!bench.sends(510_000, 1, 1_000, Ecn::Ect0).1, "reset at 500 us");
         bench.machine.notified(&bench.params, Stamp::from_bits(520_000), key(1));
         assert!(bench.sends(560_000, 1, 1_000, Ecn::Ect0).1, "marked by a CNP from the far datacentre");
+    }
+
+    /// A direct CNP for a flow at each of these ticks of t_dcnp, at each of which it sends a packet, after `arrives` bytes have
+    /// arrived before the tick and `rate` Gb/s have drained the queue since the tick before.
+    fn notified_at(bench: &mut Bench, steps: &[(u32, u32)]) -> Vec<bool> {
+        let mut step = |(nth, &(arrives, rate)): (usize, &(u32, u32))| {
+            let tick = (nth as u32 + 1) * 50_000;
+            bench.on_rate(tick - 50_000, nth as u16 + 1, rate);
+            bench.machine.enqueue(&bench.params, Stamp::from_bits(tick - 50_000), Bytes::new(arrives));
+            bench.sends(tick, 1, 1_000, Ecn::Ect0).1
+        };
+        steps.iter().enumerate().map(&mut step).collect()
+    }
+
+    #[test]
+    fn while_the_pseudo_queue_falls_no_flow_is_notified_below_three_times_the_reference() {
+        // 40 Gb/s drain 250 kB in 50 us: q* is about 2.3, 2.1, 2.6, 6.4, 6.1, 5.9 and 5.9 MB.
+        let steps = [(2_300_000, 0), (0, 40), (500_000, 0), (3_750_000, 0), (0, 40), (0, 40), (0, 0)];
+        let stable = notified_at(&mut Bench::with(&STABLE), &steps);
+        assert_eq!(stable, [true, false, true, true, true, false, true]);
+        assert_eq!(notified_at(&mut Bench::new(), &steps), [true; 7], "the paper's law");
+    }
+
+    #[test]
+    fn from_five_quarters_of_the_reference_every_flow_is_notified() {
+        for (settings, above) in [(PAPER, false), (STABLE, true)] {
+            let mut bench = Bench::with(&settings);
+            // A flow that has passed the threshold and is not marked.
+            bench.on_rate(0, 1, 200);
+            bench.sends(10, 1, 62_500_000, Ecn::Ect0);
+            bench.machine.wake(&bench.params, Stamp::from_bits(49_000_000));
+            bench.on_rate(49_000_000, 2, 0);
+            let mut tick = 50_000_000;
+            for (arrives, due) in [(2_400_000, false), (90_000, false), (100_000, above)] {
+                bench.machine.enqueue(&bench.params, Stamp::from_bits(tick - 10), Bytes::new(arrives));
+                assert_eq!(bench.sends(tick, 1, 1_000, Ecn::Ect0).1, due, "{}", bench.machine.pseudo_queue().get());
+                tick += 50_000;
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_with_ce_is_answered_at_once_and_once_in_a_period() {
+        let ce = |bench: &mut Bench, now, flow| bench.sends(now, flow, 1_000, Ecn::Ce);
+        let mut stable = Bench::with(&STABLE);
+        assert_eq!(ce(&mut stable, 1_000, 1), (Ecn::Ect0, true));
+        assert_eq!(ce(&mut stable, 2_000, 1), (Ecn::Ect0, false));
+        assert_eq!(ce(&mut stable, 2_000, 2), (Ecn::Ect0, true), "another flow");
+        assert_eq!(stable.sends(50_000, 1, 1_000, Ecn::Ect0), (Ecn::Ect0, false), "marked, but q* is short");
+        assert_eq!(ce(&mut stable, 50_000, 1), (Ecn::Ect0, true), "another period");
+        assert_eq!(ce(&mut Bench::new(), 1_000, 1), (Ecn::Ect0, false), "the paper's law");
+    }
+
+    /// Packets that wait at a port that is paused are in the pseudo queue.
+    #[test]
+    fn the_pseudo_queue_has_the_packets_that_have_not_left() {
+        let mut bench = Bench::new();
+        bench.on_rate(0, 1, 200);
+        for packet in 0..4_000 {
+            bench.machine.enqueue(&bench.params, Stamp::from_bits(packet * 20), Bytes::new(1_000 - FRAMING));
+        }
+        // 50 bytes a nanosecond arrive, and 25 leave.
+        assert_eq!(bench.machine.pseudo_queue().get(), 4_000_000 - 25 * 3_999 * 20);
     }
 
     #[test]

@@ -23,6 +23,12 @@ pub struct Interval {
     pub queues: Vec<QueueFigures>,
     /// The data queues of all ports of a switch together, of switches where they were not empty all the time.
     pub buffers: Vec<QueueFigures>,
+    /// The bytes in switches by the ports by which they came in, where there were any.
+    pub ingress: Vec<QueueFigures>,
+    /// LSCC's pseudo queues, in bytes.
+    pub pseudo_queues: Vec<QueueFigures>,
+    /// The rates at which they drain, those of the last feedback, in Mb/s.
+    pub pseudo_queue_mbps: Vec<QueueFigures>,
     /// How equal the rates of flows were.
     pub fairness: Fairness,
 }
@@ -136,19 +142,25 @@ impl Interval {
             }
         };
         let used = measured.ports.iter().filter(|port| port.busy > 0 || port.paused > 0);
-        let queues = measured.ports.iter().filter_map(|port| Some((port, port.queue.as_ref()?)));
+        let of_ports = |levels: fn(&MeasuredPort) -> Option<&Levels>| {
+            let figures = |port: &MeasuredPort| QueueFigures::of(port.node, Some(port.port), levels(port)?);
+            measured.ports.iter().filter_map(figures).collect()
+        };
         Self {
             from_us: micros(measure.from),
             until_us: micros(measure.until),
             senders: rates(sent.collect()),
             receivers: rates(received),
             links: used.map(link).collect(),
-            queues: queues.filter_map(|(port, levels)| QueueFigures::of(port.node, Some(port.port), levels)).collect(),
+            queues: of_ports(|port| port.queue.as_ref()),
             buffers: measured
                 .buffers
                 .iter()
                 .filter_map(|(node, levels)| QueueFigures::of(*node, None, levels))
                 .collect(),
+            ingress: of_ports(|port| port.ingress.as_ref()),
+            pseudo_queues: of_ports(|port| Some(&port.pseudo_queue.as_ref()?.bytes)),
+            pseudo_queue_mbps: of_ports(|port| Some(&port.pseudo_queue.as_ref()?.mbps)),
             fairness: Fairness::of(measure, &measured.windows),
         }
     }

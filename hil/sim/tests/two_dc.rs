@@ -160,6 +160,39 @@ fn lscc_runs_for_a_second() {
     assert!(totals.nic_cnps > 100 && totals.marks > 0, "{}", totals.nic_cnps);
 }
 
+/// Two flows share 40 Gb/s from 60 ms on: the receivers' DCI switch holds 2 MB, and so does the pseudo queue at the senders' one,
+/// whose direct CNPs cut rates more often than those of the receiver.
+#[test]
+fn lscc_keeps_both_queues_near_their_references() {
+    let text = example("lscc.toml").replace("from = \"10ms\"\nuntil = \"15ms\"", "from = \"60ms\"\nwindow = \"20ms\"");
+    let text = text.replace("\"200ms\"", "\"100ms\"").replace("\"40MB\"", "\"1GB\"");
+    let (input, totals) = run(&text);
+    let measured = totals.measured.as_ref().unwrap();
+    let port = |node, peer| measured.ports.iter().find(|port| (port.node, port.peer) == (node, peer)).unwrap();
+    let (near, far) = (port(12, 17), port(17, 12));
+    let (ingress, pseudo) = (far.ingress.as_ref().unwrap(), near.pseudo_queue.as_ref().unwrap());
+    assert!(
+        (1.4e6..2.6e6).contains(&ingress.mean()) && ingress.share(1_000_000..=3_000_000) > 0.85,
+        "{}",
+        ingress.mean()
+    );
+    assert!((1.6e6..2.2e6).contains(&pseudo.bytes.mean()), "{}", pseudo.bytes.mean());
+    assert!((39_000.0..41_000.0).contains(&pseudo.mbps.mean()), "{}", pseudo.mbps.mean());
+    assert!(port(13, 4).busy as f64 > 0.975 * 40e9, "{} ps of 40 ms", port(13, 4).busy);
+    assert!(measured.windows.iter().all(|window| window.jain().unwrap() > 0.9), "{:?}", measured.windows);
+    let direct: u64 = totals.feedback.iter().map(|at| at.cnps).sum();
+    assert!(
+        totals.cuts > totals.nic_cnps && direct > 100,
+        "{} cuts, {} and {direct} CNPs",
+        totals.cuts,
+        totals.nic_cnps
+    );
+    let cost = Cost { cpu_seconds: 1.0, setup_cpu_seconds: 0.0, peak_rss_bytes: 0 };
+    let interval = Summary::of(&input, &totals, &cost).unwrap().measured.unwrap();
+    let figures = interval.pseudo_queues.iter().find(|queue| queue.node == 12).unwrap();
+    assert_eq!((figures.port, figures.mean), (Some(near.port), pseudo.bytes.mean()));
+}
+
 /// Each data packet gets a record at each of five switches but not at the port to the long link, where the record is that of the
 /// pseudo queue in a CNP: at most one each 2 us and flow.
 #[test]

@@ -38,6 +38,11 @@ pub enum SwitchEvent {
         /// Bytes in the switch that arrived by this queue, without this packet.
         queued: Bytes,
     },
+    /// See [`Event::Enqueue`].
+    Enqueue {
+        /// Bytes on the wire.
+        bytes: Bytes,
+    },
     /// See [`Event::Release`].
     Release {
         /// Bytes on the wire.
@@ -82,6 +87,7 @@ impl SwitchEvent {
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Arrival { .. } => Kind::Arrival,
+            Self::Enqueue { .. } => Kind::Enqueue,
             Self::Release { .. } => Kind::Release,
             Self::Departure { .. } => Kind::Departure,
             Self::Pause { .. } => Kind::Pause,
@@ -100,6 +106,7 @@ impl SwitchEvent {
             Self::Arrival { bytes, queued } | Self::Release { bytes, queued } => {
                 Descriptor { wire_bytes: bytes.get(), qpn: queued.get(), ..blank }
             }
+            Self::Enqueue { bytes } => Descriptor { wire_bytes: bytes.get(), ..blank },
             Self::Departure { bytes, ecn, queued, port_queued } => Descriptor {
                 wire_bytes: bytes.get(),
                 qpn: queued.get(),
@@ -118,6 +125,7 @@ impl SwitchEvent {
     #[inline]
     pub fn of(descriptor: &Descriptor) -> Option<(Queue, Self)> {
         const ARRIVAL: u8 = Kind::Arrival as u8;
+        const ENQUEUE: u8 = Kind::Enqueue as u8;
         const RELEASE: u8 = Kind::Release as u8;
         const DEPARTURE: u8 = Kind::Departure as u8;
         const PAUSE: u8 = Kind::Pause as u8;
@@ -126,6 +134,7 @@ impl SwitchEvent {
         let queued = Bytes::new(descriptor.qpn);
         let event = match descriptor.kind {
             ARRIVAL => Self::Arrival { bytes, queued },
+            ENQUEUE => Self::Enqueue { bytes },
             RELEASE => Self::Release { bytes, queued },
             DEPARTURE => {
                 let (port_queued, ecn) = (Bytes::new(descriptor.psn), Ecn::from_bits(descriptor.coalesced as u8));
@@ -351,6 +360,7 @@ impl<G: Stage, Q: Storage> SwitchProgram<G, Q> {
         };
         match event {
             SwitchEvent::Arrival { bytes, queued } => self.arrival(now, queue, (bytes, queued), frame, hw),
+            SwitchEvent::Enqueue { bytes } => self.enqueue(now, queue, bytes, hw),
             SwitchEvent::Release { bytes, queued } => self.release(now, queue, (bytes, queued), hw),
             SwitchEvent::Departure { bytes, ecn, queued, port_queued } => {
                 self.departure(now, queue, (bytes, ecn, queued, port_queued), frame, hw);
@@ -389,6 +399,13 @@ impl<G: Stage, Q: Storage> SwitchProgram<G, Q> {
         if G::TAKES.contains(Kind::Arrival) {
             let verdict = self.0.on(now, queue, &Event::Arrival { packet, queued }, &mut Ring(hw));
             write_verdict(queue, &verdict, hw);
+        }
+    }
+
+    #[inline(never)]
+    fn enqueue<H: SwitchHardware>(&mut self, now: Instant, queue: Queue, bytes: Bytes, hw: &mut H) {
+        if G::TAKES.contains(Kind::Enqueue) {
+            self.0.on(now, queue, &Event::Enqueue { bytes }, &mut Ring(hw));
         }
     }
 
@@ -478,6 +495,7 @@ mod tests {
         let (bytes, queued, port_queued) = (Bytes::new(1_064), Bytes::new(300_000), Bytes::new(400_000));
         let events = [
             SwitchEvent::Arrival { bytes, queued },
+            SwitchEvent::Enqueue { bytes },
             SwitchEvent::Release { bytes, queued },
             SwitchEvent::Departure { bytes, ecn: Ecn::Ect0, queued, port_queued },
             SwitchEvent::Departure { bytes, ecn: Ecn::Ce, queued, port_queued },

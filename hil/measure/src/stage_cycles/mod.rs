@@ -137,12 +137,14 @@ pub fn traffic(seed: u64, stages: &StageList) -> Traffic {
     Traffic::new(seed, takes.contains(Kind::Pause), takes.contains(Kind::Peer) && !stages.reads_headers())
 }
 
-/// Converts an event of the traffic to events of a switch whose stages handle the kinds `takes`. A packet that leaves is a
-/// departure, a release, or both, because its ingress and egress port are the same here.
+/// Converts an event of the traffic to events of a switch whose stages handle the kinds `takes`. The ingress and egress port of a
+/// packet are the same here: one that arrives also joins the queue, and one that leaves is a departure, a release, or both.
 pub fn events(at: Place, what: Happening, takes: Kinds) -> (Queue, Vec<SwitchEvent>) {
     let events = match what {
         Happening::Arrival { bytes, queued } => {
-            vec![SwitchEvent::Arrival { bytes: Bytes::new(bytes), queued: Bytes::new(queued) }]
+            let [bytes, queued] = [bytes, queued].map(Bytes::new);
+            let joins = takes.contains(Kind::Enqueue).then_some(SwitchEvent::Enqueue { bytes });
+            std::iter::once(SwitchEvent::Arrival { bytes, queued }).chain(joins).collect()
         }
         Happening::Departure { bytes, queued, port_queued, ecn } => {
             let [bytes, queued, port_queued] = [bytes, queued, port_queued].map(Bytes::new);

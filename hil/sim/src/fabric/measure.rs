@@ -3,6 +3,8 @@
 use super::host::Sender;
 use super::port::Port;
 use crate::Picos;
+use cc_core::Rate;
+use std::collections::BTreeMap;
 
 /// The interval of a run in which it is measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -61,6 +63,20 @@ pub struct MeasuredPort {
     pub undetermined: u64,
     /// The bytes of data that wait, if it is a port of a switch.
     pub queue: Option<Levels>,
+    /// The bytes in the switch that came in by it, if it is a port of a switch.
+    pub ingress: Option<Levels>,
+    /// The pseudo queue of its stages, if they keep one.
+    pub pseudo_queue: Option<MeasuredPseudoQueue>,
+}
+
+/// LSCC's pseudo queue at a port in an interval, as of each packet that joined the real queue, and of each time at which stages of
+/// the switch were due.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MeasuredPseudoQueue {
+    /// Its bytes, q*.
+    pub bytes: Levels,
+    /// The rate at which it drains, R, in Mb/s.
+    pub mbps: Levels,
 }
 
 /// The flows that were open all through a window: they began before it, and were not complete at its end.
@@ -216,6 +232,10 @@ pub(super) struct Measurement {
     queues: Vec<Levels>,
     /// Of each node.
     buffers: Vec<Levels>,
+    /// Of each port.
+    ingress: Vec<Levels>,
+    /// By the number of the port, of those that have one: until the beginning of the interval, what it is at last.
+    pseudo_queues: BTreeMap<u32, MeasuredPseudoQueue>,
     /// What each open flow's receiver had at the beginning of the window.
     received: Vec<Option<u64>>,
     windows: Vec<Window>,
@@ -233,6 +253,8 @@ impl Measurement {
             received_before: Vec::new(),
             queues: Vec::new(),
             buffers: Vec::new(),
+            ingress: Vec::new(),
+            pseudo_queues: BTreeMap::new(),
             received: Vec::new(),
             windows: Vec::new(),
             ports: Vec::new(),
@@ -249,6 +271,30 @@ impl Measurement {
         queue.change(bytes, now);
         let buffer = &mut self.buffers[self.places[port as usize].0 as usize];
         buffer.change(buffer.now.0 - before + bytes, now);
+    }
+
+    /// The bytes in the switch that came in by a port, by its number among all, are so many from now on.
+    pub(super) fn change_ingress(&mut self, now: Picos, port: u32, bytes: u32) {
+        if let Some(ingress) = self.ingress.get_mut(port as usize)
+            && self.next < Picos::MAX
+        {
+            ingress.change(bytes, now);
+        }
+    }
+
+    /// The pseudo queue of a port, by its number among all, has so many bytes and drains at this rate from now on.
+    pub(super) fn change_pseudo_queue(&mut self, now: Picos, port: u32, bytes: u32, rate: Rate) {
+        let mbps = (rate.to_bits_per_second() / 1_000_000) as u32;
+        if self.before.is_empty() {
+            let [bytes, mbps] = [bytes, mbps].map(|value| Levels::begin(value, self.measure.from));
+            self.pseudo_queues.insert(port, MeasuredPseudoQueue { bytes, mbps });
+        } else if self.next < Picos::MAX {
+            let from = self.measure.from;
+            let new = || MeasuredPseudoQueue { bytes: Levels::begin(0, from), mbps: Levels::begin(mbps, from) };
+            let at = self.pseudo_queues.entry(port).or_insert_with(new);
+            at.bytes.change(bytes, now);
+            at.mbps.change(mbps, now);
+        }
     }
 
     /// Measures what is due until now, between which nothing happened.
@@ -277,6 +323,7 @@ impl Measurement {
         ports.iter().for_each(|port| buffers[port.node as usize] += port.waiting_bytes());
         self.queues = ports.iter().map(|port| Levels::begin(port.waiting_bytes(), at)).collect();
         self.buffers = buffers.into_iter().map(|bytes| Levels::begin(bytes, at)).collect();
+        self.ingress = ports.iter().map(|port| Levels::begin(port.arrived.iter().sum(), at)).collect();
     }
 
     fn end_window(&mut self, from: Picos, senders: &[Sender]) {
@@ -293,15 +340,16 @@ impl Measurement {
 
     fn end(&mut self, at: Picos, ports: &[Port], senders: &[Sender]) {
         self.next = Picos::MAX;
-        for levels in self.queues.iter_mut().chain(&mut self.buffers) {
+        let pseudo = self.pseudo_queues.values_mut().flat_map(|queue| [&mut queue.bytes, &mut queue.mbps]);
+        for levels in self.queues.iter_mut().chain(&mut self.buffers).chain(&mut self.ingress).chain(pseudo) {
             levels.change(levels.now.0, at);
         }
         for (received, sender) in self.received_before.iter_mut().zip(senders) {
             *received = sender.received_bytes() - *received;
         }
-        let queues = std::mem::take(&mut self.queues);
-        for (((port, queue), before), &(node, number, is_switch)) in
-            ports.iter().zip(queues).zip(&self.before).zip(&self.places)
+        let queues = std::mem::take(&mut self.queues).into_iter().zip(std::mem::take(&mut self.ingress));
+        for (place, (((port, (queue, ingress)), before), &(node, number, is_switch))) in
+            (0..).zip(ports.iter().zip(queues).zip(&self.before).zip(&self.places))
         {
             let now = Counts::of(port, at);
             self.ports.push(MeasuredPort {
@@ -315,6 +363,8 @@ impl Measurement {
                 marks: now.marks - before.marks,
                 undetermined: now.undetermined - before.undetermined,
                 queue: is_switch.then_some(queue),
+                ingress: is_switch.then_some(ingress),
+                pseudo_queue: self.pseudo_queues.remove(&place),
             });
         }
     }

@@ -366,7 +366,7 @@ pub struct Network<'a> {
     tap_error: Option<Error>,
     /// How many packets were checked on arrival, if they are.
     checked: Option<u64>,
-    /// Switches send CNPs, which name a flow by its receiver and the queue pair there.
+    /// Switches may send CNPs, which name a flow by its receiver and the queue pair there.
     remote_names: bool,
     /// Evicted records are expected.
     may_evict: bool,
@@ -515,7 +515,7 @@ impl<'a> Network<'a> {
             port_taps: Vec::new(),
             tap_error: None,
             checked: None,
-            remote_names: signals.contains(Signals::SWITCH_INT),
+            remote_names: false,
             may_evict: scenario.records.is_some(),
             uses_acks: uses_acks(signals),
             acknowledges: false,
@@ -539,6 +539,7 @@ impl<'a> Network<'a> {
             "a watchdog of 0 ps: expected a longer time"
         );
         network.set_up_nodes(scenario, &first_ports, line_bytes)?;
+        network.remote_names = network.switches.iter().any(Switch::reads_headers);
         network.watch = scenario.queue_monitor.map(|monitor| Watch::new(monitor, network.port_places()));
         if let Some(measure) = scenario.measure {
             ensure!(
@@ -636,6 +637,15 @@ impl<'a> Network<'a> {
             let is_switch = matches!(self.places[port.node as usize], Place::Switch(_));
             (port.node, number - self.routes.first_port(port.node) + 1, is_switch)
         })
+    }
+
+    /// The bytes in a switch that came in by a port have changed.
+    #[cold]
+    fn ingress_changed(&mut self, now: Picos, port: u32) {
+        if let Some(measurement) = &mut self.measurement {
+            let bytes = self.ports[port as usize].arrived.iter().sum();
+            measurement.change_ingress(now, port, bytes);
+        }
     }
 
     /// The data queues of a switch's port have changed.

@@ -6,12 +6,10 @@ use super::scheduler::{Scheduler, next_in_turn};
 use super::switch::Notice;
 use super::topology::Link;
 use crate::Picos;
+pub(super) use cc_core::wire::FRAMING;
 use cc_core::wire::pfc::Quantum;
 use cc_core::{Nanos, Rate};
 use std::collections::{BTreeMap, VecDeque};
-
-/// Bytes of line time that a frame takes in addition to its own: preamble 8, check sequence 4, inter-frame gap 12.
-pub(super) const FRAMING: u32 = 24;
 
 /// How long a frame of so many bytes, preamble, check sequence and gap added, occupies a link of so many bits per second; rounded
 /// down.

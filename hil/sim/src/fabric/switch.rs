@@ -32,7 +32,7 @@ pub(super) struct Switch {
     chains: Vec<Chain>,
     /// What each port has of them.
     stages: Vec<PortStages>,
-    /// A port has stages that hold flows or take replies.
+    /// A port has stages that hold flows, or take replies or packets that join its queues.
     follows_flows: bool,
     /// It has two ports, and each PFC frame of one is an event of the other: see [`Kind::Relay`](super::Kind::Relay).
     is_relay: bool,
@@ -241,7 +241,9 @@ impl Switch {
             node,
             first_port,
             chains,
-            follows_flows: port_stages.iter().any(|stages| stages.takes_replies),
+            follows_flows: port_stages
+                .iter()
+                .any(|stages| stages.takes_replies || stages.takes.contains(EventKind::Enqueue)),
             stages: port_stages,
             is_relay,
             buffer,
@@ -250,6 +252,21 @@ impl Switch {
             wake_at: Picos::MAX,
             active_at: 0,
         })
+    }
+
+    /// Whether stages of a port read headers: these may send CNPs, which name a flow by its receiver and the queue pair there.
+    pub(super) fn reads_headers(&self) -> bool {
+        self.stages.iter().any(|stages| stages.reads_headers)
+    }
+
+    /// The pseudo queue of a port, counted over all nodes: the bytes and the rates of all classes together.
+    fn pseudo_queue(&self, port: u32) -> Option<(u32, Rate)> {
+        let chain = &self.chains[usize::from(self.stages(port).chain)];
+        let queue = |class| Queue { port: (port - self.first_port) as u16, class };
+        let of_classes = (0..Queue::CLASSES as u8).filter_map(|class| chain.stages().pseudo_queue(queue(class)));
+        let sum =
+            of_classes.reduce(|(bytes, rate), (more, other)| (bytes.saturating_add(more), rate.saturating_add(other)));
+        sum.map(|(bytes, rate)| (bytes.get(), rate))
     }
 
     /// Whether the stages of a port hold flows, which then needs queues for them.
@@ -346,6 +363,7 @@ impl Network<'_> {
         self.totals.longest_queue = self.totals.longest_queue.max(queue.into());
         if self.sees_queues() {
             self.queue_changed(now, egress);
+            self.ingress_changed(now, ingress);
         }
         self.start_sending(now, switch, egress)
     }
@@ -366,6 +384,15 @@ impl Network<'_> {
                 }
             }
         }))
+    }
+
+    /// Measures the pseudo queue of a switch's port, if it has one.
+    fn measure_pseudo_queue(&mut self, now: Picos, switch: u32, port: u32) {
+        if let Some(measurement) = &mut self.measurement
+            && let Some((bytes, rate)) = self.switches[switch as usize].pseudo_queue(port)
+        {
+            measurement.change_pseudo_queue(now, port, bytes, rate);
+        }
     }
 
     /// Drops all packets of a switch's queue, which is in a storm.
@@ -404,6 +431,9 @@ impl Network<'_> {
         let counted = &mut self.ports[ingress as usize].arrived[usize::from(class)];
         let arrived = *counted;
         *counted -= bytes;
+        if self.sees_queues() {
+            self.ingress_changed(now, ingress);
+        }
         let at = &mut self.switches[switch as usize];
         let from = Ingress { port: (ingress - at.first_port) as usize, class, arrived };
         if let Some(buffer) = &mut at.buffer
@@ -433,12 +463,19 @@ impl Network<'_> {
         self.send_notice(now, port, pfc::FRAME_LEN, Notice::Pfc(class, quanta));
     }
 
-    /// A packet joins the queue of a port of a switch that has stages which hold flows or take replies. To these a data packet
-    /// arrives at its queue, and an acknowledgement or CNP at the queue by which the data of its flow leaves the switch, whatever
-    /// the way back.
+    /// A packet joins the queue of a port of a switch that has stages which hold flows, or take replies or packets that join. To
+    /// those that hold flows a data packet arrives at its queue; an acknowledgement or CNP arrives at the queue by which the data
+    /// of its flow leaves the switch, whatever the way back.
     #[cold]
     fn follow(&mut self, now: Picos, switch: u32, egress: u32, packet: PacketId) -> Result<()> {
-        let Meta { flow, kind, .. } = *self.slab.meta(packet);
+        let Meta { flow, kind, class, line_bytes, .. } = *self.slab.meta(packet);
+        let at = &self.switches[switch as usize];
+        if kind == Kind::Data && at.stages(egress).takes.contains(EventKind::Enqueue) {
+            let event = Event::Enqueue { bytes: Bytes::new(line_bytes.into()) };
+            self.stage(now, switch, egress, class, flow, &event);
+            self.measure_pseudo_queue(now, switch, egress);
+            self.send_emitted(now, switch)?;
+        }
         let at = &self.switches[switch as usize];
         let port = match kind {
             Kind::Data => Some(egress).filter(|&port| at.stages(port).holds),
@@ -759,6 +796,11 @@ impl Network<'_> {
             while chain.next_wake() <= instant(now) {
                 chain.wake(instant(now), &mut output);
             }
+        }
+        if self.measurement.is_some() {
+            let at = &self.switches[switch as usize];
+            (at.first_port..at.first_port + at.stages.len() as u32)
+                .for_each(|port| self.measure_pseudo_queue(now, switch, port));
         }
         self.send_emitted(now, switch)
     }
