@@ -39,6 +39,31 @@ pub(crate) enum Measure {
         /// Which figure.
         figure: Level,
     },
+    /// The bytes in a switch that came in by a port.
+    Ingress {
+        /// The switch.
+        at: String,
+        /// The node at the other end of the port's link.
+        from: String,
+        /// Which figure.
+        figure: Level,
+    },
+    /// LSCC's pseudo queue at a port, in bytes.
+    PseudoQueue {
+        /// The switch.
+        at: String,
+        /// The node at the other end of its link.
+        to: String,
+        /// Which figure.
+        figure: Level,
+    },
+    /// The mean rate of the flows with a tag over that of the flows with another.
+    RateRatio {
+        /// The tag of the numerator.
+        of: String,
+        /// The tag of the denominator.
+        to: String,
+    },
     /// The payload that the receivers of flows got in order, in Gb/s.
     Rates {
         /// The flows: those with this tag, without it all.
@@ -210,17 +235,23 @@ impl Finished<'_> {
                 let queue = self.port(at, to)?.queue.as_ref();
                 Ok(figure.of(queue.with_context(|| format!("{at} is not a switch"))?))
             }
+            Measure::Ingress { at, from, figure } => {
+                let ingress = self.port(at, from)?.ingress.as_ref();
+                Ok(figure.of(ingress.with_context(|| format!("{at} is not a switch"))?))
+            }
+            Measure::PseudoQueue { at, to, figure } => {
+                let queue = self.port(at, to)?.pseudo_queue.as_ref();
+                Ok(figure.of(&queue.with_context(|| format!("no stage of {at} keeps a pseudo queue to {to}"))?.bytes))
+            }
             Measure::Buffer { at, figure } => {
                 let node = node(self.input, at)?;
                 let buffer = self.measured()?.buffers.iter().find(|(switch, _)| *switch == node);
                 Ok(figure.of(&buffer.with_context(|| format!("{at} is not a switch"))?.1))
             }
-            Measure::Rates { tag, figure } => {
-                let tag = self.tag(tag.as_deref())?;
-                let time = self.time()?;
-                let received = self.measured()?.received.iter().zip(0u32..);
-                let rates = received.filter(|&(_, flow)| tag.is_none() || self.input.tags.of(flow) == tag);
-                figure.of(rates.map(|(&bytes, _)| bytes as f64 * 8e3 / time).collect())
+            Measure::Rates { tag, figure } => figure.of(self.rates(tag.as_deref())?),
+            Measure::RateRatio { of, to } => {
+                let mean = |tag: &String| Statistic::Mean.of(self.rates(Some(tag))?);
+                Ok(mean(of)? / mean(to)?)
             }
             Measure::Fct { tag, from, below, figure } => {
                 let times = self.totals.completions.iter().map(|done| done.time as f64 / 1e6);
@@ -243,6 +274,15 @@ impl Finished<'_> {
                 Ok(end.unwrap_or(0) as f64 / 1e9)
             }
         }
+    }
+
+    /// The rates of the flows with a tag, or of all, in Gb/s of payload.
+    fn rates(&self, tag: Option<&str>) -> Result<Vec<f64>> {
+        let tag = self.tag(tag)?;
+        let time = self.time()?;
+        let received = self.measured()?.received.iter().zip(0u32..);
+        let chosen = received.filter(|&(_, flow)| tag.is_none() || self.input.tags.of(flow) == tag);
+        Ok(chosen.map(|(&bytes, _)| bytes as f64 * 8e3 / time).collect())
     }
 
     fn measured(&self) -> Result<&hil_sim::fabric::Measured> {
