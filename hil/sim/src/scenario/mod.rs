@@ -27,7 +27,9 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use switches::{buffer, buffers, check_multiplier, port_key, queues, queues_of, stages, watchdog};
+use switches::{
+    buffer, buffers, check_multiplier, port_key, queues, queues_of, rate_calculation_warnings, stages, watchdog,
+};
 use table::{TIME, Table, Value, count, is_span, number, probability, size, text, time, truth};
 use toml::de::{DeTable, DeValue};
 use topology::{routes, topology};
@@ -170,6 +172,8 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
              lost. Expected a longer `timeout` in [transport]"
         )));
     }
+    let of_lscc = rate_calculation_warnings(&of_ports, flows.len(), &settings);
+    warnings.extend(of_lscc.iter().map(|message| source.note(&at("stages"), message)));
     match int {
         Some((_, words)) if is_compact => check_multiplier(&of_algorithm, &settings, words)?,
         None if algorithm.signals().contains(Signals::INT) => {

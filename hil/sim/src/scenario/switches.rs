@@ -12,7 +12,11 @@ use crate::marking::Stages;
 use anyhow::Result;
 use cc_core::params::{Field, Settings};
 use cc_core::{Link, Nanos};
+use cc_cp::QueueStage;
 use cc_cp::int::IntSettings;
+use cc_cp::lscc::direct_int::DirectInt;
+use cc_cp::lscc::rate_calculation::{RateCalculation, RateCalculationSettings};
+use cc_cp::lscc::rate_limiting::RateLimiting;
 use hil_algorithms::settings::{ResolvedSettings, SettingsTable, typed};
 use hil_algorithms::stage;
 use std::collections::BTreeMap;
@@ -318,14 +322,55 @@ pub(super) fn stages(
     Ok(of_ports)
 }
 
+/// The value of a setting by its name, if there is one of this name.
+fn setting(fields: &[Field], words: &[u32], name: &str) -> Option<u32> {
+    words.get(fields.iter().position(|field| field.name == name)?).copied()
+}
+
+/// What is to be warned of about LSCC's rate calculation at the ports: with LSCC, that so many flows with the senders' settings
+/// cannot follow R (LSCC, Eq. 12); with HPCC*, that its senders leave a part of the long link idle if nothing else is congested.
+pub(super) fn rate_calculation_warnings(
+    of_ports: &BTreeMap<PortKey, Stages>,
+    flows: usize,
+    settings: &ResolvedSettings,
+) -> Vec<String> {
+    let of_sender = |name| setting(settings.rp.fields(), settings.rp.words(), name).map(f64::from);
+    let has = |name| of_ports.values().flatten().any(|&(stage, _)| stage == name);
+    let calculates = |(&(.., speed), stages): (&PortKey, &Stages)| {
+        let (_, words) = stages.iter().find(|(name, _)| *name == <RateCalculation as QueueStage>::NAME)?.clone();
+        let of_stage = |name| setting(RateCalculationSettings::FIELDS, &words, name).map_or(0.0, f64::from);
+        let [period, delay, slew, reference] = ["period", "delay", "slew", "reference"].map(of_stage);
+        // Bytes in a nanosecond.
+        let line = speed as f64 / 8e9;
+        if has(<RateLimiting as QueueStage>::NAME) {
+            let (step, timer) = (of_sender("rpg_ai_rate")?, of_sender("rpg_time_reset")?);
+            let most = flows as f64 * period / (timer * 1e3) * step;
+            return (slew >= most).then(|| {
+                format!(
+                    "lscc_rate_calculation changes R by up to {slew} Mb/s in {} us, and {flows} flows with an rpg_ai_rate of \
+                     {step} Mb/s each {timer} us follow less than {most:.0} Mb/s (LSCC, Eq. 12: dR < M T R_AI / T_i): the queue at \
+                     the receivers' end may oscillate. Expected a smaller `slew` or a larger `rpg_ai_rate`",
+                    period / 1e3
+                )
+            });
+        }
+        let eta = of_sender("eta").filter(|_| has(<DirectInt as QueueStage>::NAME))? / 1e6;
+        let reference = if reference == 0.0 { line * delay / 5.0 } else { reference };
+        let least = 2.0 * (1.0 - eta) / eta * line * (2.0 * delay + period);
+        (reference < least).then(|| {
+            format!(
+                "the `reference` of lscc_rate_calculation is {reference:.0} bytes: expected at least {least:.0}, 2 (1 - eta) / eta of \
+                 what the long link carries in 2 D + T. With less, HPCC*'s senders leave a part of it idle"
+            )
+        })
+    };
+    of_ports.iter().filter_map(calculates).collect()
+}
+
 /// Checks that senders multiply the units of compact telemetry by what the stage with these settings divides them by.
 pub(super) fn check_multiplier(table: &Table<'_>, settings: &ResolvedSettings, stage: &[u32]) -> Result<()> {
-    let multiplier = |fields: &[Field], words: &[u32]| {
-        let place = fields.iter().position(|field| field.name == "int_multi")?;
-        words.get(place).copied()
-    };
-    let of_sender = multiplier(settings.rp.fields(), settings.rp.words());
-    let of_stage = multiplier(IntSettings::FIELDS, stage);
+    let of_sender = setting(settings.rp.fields(), settings.rp.words(), "int_multi");
+    let of_stage = setting(IntSettings::FIELDS, stage, "int_multi");
     match (of_sender, of_stage) {
         (Some(sender), Some(stage)) if sender != stage => {
             Err(table.error(&format!("int_multi is {sender} here and {stage} of stage int: expected the same")))
