@@ -29,7 +29,10 @@ macro_rules! embedded {
 include!("../experiments/list.rs");
 
 /// The files that scenarios name, with their texts: distributions of flow sizes.
-const WORKLOADS: &[(&str, &str)] = &[("websearch.txt", include_str!("../../sim/scenarios/websearch.txt"))];
+const WORKLOADS: &[(&str, &str)] = &[
+    ("websearch.txt", include_str!("../../sim/scenarios/websearch.txt")),
+    ("ali-wan.txt", include_str!("../workloads/ali-wan.txt")),
+];
 
 /// All experiments of the project, in the order of the list in `experiments/list.rs`.
 ///
