@@ -160,6 +160,31 @@ fn lscc_runs_for_a_second() {
     assert!(totals.nic_cnps > 100 && totals.marks > 0, "{}", totals.nic_cnps);
 }
 
+/// LSCC's Eq. 12 with two flows, T = 200 us and T_i = 55 us: 2 x 200 / 55 x R_AI must be above dR, 0.7 Gb/s: 96.25 Mb/s are just
+/// not enough. HPCC*'s Q_ref is to be at least 2 x 0.05 / 0.95 of what 200 Gb/s are in 2.2 ms: 5.79 MB.
+#[test]
+fn rates_that_sources_cannot_follow_and_a_low_reference_of_hpcc_star_are_warnings() {
+    let warnings = |text: &str| read(text).unwrap().warnings;
+    let lscc = example("lscc.toml");
+    let slow = lscc.replace("rpg_ai_rate = \"150Mb/s\"", "rpg_ai_rate = \"96Mb/s\"");
+    assert!(warnings(&lscc).is_empty() && slow != lscc);
+    assert!(
+        matches!(&warnings(&slow)[..], [only] if only.contains("follow less than 698 Mb/s (LSCC, Eq. 12")),
+        "{:?}",
+        warnings(&slow)
+    );
+    let fast = lscc.replace("rpg_ai_rate = \"150Mb/s\"", "rpg_ai_rate = \"97Mb/s\"");
+    assert!(warnings(&fast).is_empty());
+    let star = example("hpcc-star.toml");
+    assert!(
+        matches!(&warnings(&star)[..], [only] if only.contains("is 5000000 bytes: expected at least 5789474")),
+        "{:?}",
+        warnings(&star)
+    );
+    let longer = star.replace("preset = \"hpcc_star\"", "preset = \"hpcc_star\"\nreference = 5789475");
+    assert!(warnings(&longer).is_empty() && longer != star);
+}
+
 /// Two flows share 40 Gb/s from 60 ms on: the receivers' DCI switch holds 2 MB, and so does the pseudo queue at the senders' one,
 /// whose direct CNPs cut rates more often than those of the receiver.
 #[test]
