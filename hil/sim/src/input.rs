@@ -39,6 +39,8 @@ pub struct Input {
     pub offers: Vec<(u32, Offer)>,
     /// As [`Scenario::reads`].
     pub reads: Vec<u32>,
+    /// As [`Scenario::stops`].
+    pub stops: Vec<(u32, Picos)>,
     /// By what names their statistics are grouped.
     pub tags: Tags,
     /// What hosts run.
@@ -109,6 +111,7 @@ impl Input {
             waits: &self.waits,
             offers: &self.offers,
             reads: &self.reads,
+            stops: &self.stops,
             stages: Box::new(|port| (self.stages)(port)),
             paths: self.path_choice,
             queues: Box::new(|port| (self.queues)(port)),
@@ -139,8 +142,12 @@ impl Input {
     /// The time of completion of a flow in an empty network, in nanoseconds, as the ns-3 simulator of HPCC's authors defines it:
     /// the base round-trip time of its path, and the time of all its bytes, headers included, at the slowest link.
     pub fn ideal(&self, flow: usize) -> u64 {
+        self.ideal_of(flow, self.flows[flow].bytes)
+    }
+
+    /// The same if the flow has so many bytes.
+    pub fn ideal_of(&self, flow: usize, bytes: u64) -> u64 {
         let FlowPath { rtt, bits_per_second } = self.paths[flow];
-        let bytes = self.flows[flow].bytes;
         let packets = bytes.div_ceil(self.payload.into());
         let on_line = u128::from(bytes) + u128::from(packets) * u128::from(self.overhead);
         rtt + (on_line * 8_000_000_000 / u128::from(bits_per_second)) as u64

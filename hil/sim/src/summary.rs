@@ -561,8 +561,8 @@ pub(crate) const BINS: [u64; 5] = [0, 10_000, 100_000, 1_000_000, u64::MAX];
 /// The bytes and the slowdown of each completed flow: its time over that in an empty network.
 pub fn slowdowns(input: &Input, totals: &Totals) -> Vec<(u64, f64)> {
     let slowdown = |done: &Completion| {
-        let ideal = input.ideal(done.flow as usize).max(1);
-        (input.flows[done.flow as usize].bytes, (done.time / 1_000) as f64 / ideal as f64)
+        let ideal = input.ideal_of(done.flow as usize, done.bytes).max(1);
+        (done.bytes, (done.time / 1_000) as f64 / ideal as f64)
     };
     totals.completions.iter().map(slowdown).collect()
 }

@@ -7,12 +7,17 @@ use std::fs;
 
 /// Without congestion control, so that each flow has the line rate, on a star of links of 100 Gb/s and 1 us.
 fn star(hosts: u32, workload: &str, files: &[(&str, &str)]) -> Input {
+    star_of("pfc", hosts, workload, files)
+}
+
+/// The same with an algorithm.
+fn star_of(algorithm: &str, hosts: u32, workload: &str, files: &[(&str, &str)]) -> Input {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         fs::write(folder.path().join(name), text).unwrap();
     }
     let text = format!(
-        "[topology]\nkind = \"star\"\nhosts = {hosts}\nrate = \"100Gb/s\"\ndelay = \"1us\"\n[algorithm]\nname = \"pfc\"\n\
+        "[topology]\nkind = \"star\"\nhosts = {hosts}\nrate = \"100Gb/s\"\ndelay = \"1us\"\n[algorithm]\nname = \"{algorithm}\"\n\
          [[workload]]\n{workload}\n"
     );
     let path = folder.path().join("scenario.toml");
@@ -238,6 +243,37 @@ fn a_flow_whose_application_offers_bytes_slowly_takes_the_time_of_the_applicatio
     assert_eq!((totals.sent_again > 0, totals.completions.len()), (true, 1));
 }
 
+/// A flow at line rate that stops after 100 us has begun a packet each 86,560 ps, 1,156 in all, and is complete when the last one is
+/// acknowledged. One that has sent its bytes before is not changed. What was lost is sent again after the stop.
+#[test]
+fn a_flow_that_stops_is_complete_with_what_it_has_sent() {
+    let stopped_of = |algorithm: &str, keys: &str| {
+        let flow = format!("kind = \"pairs\"\npairs = [[1, 0]]\nstop = \"100us\"\n{keys}");
+        let totals = run(&star_of(algorithm, 2, &flow, &[]));
+        let [done] = totals.completions[..] else { panic!("{:?}", totals.completions) };
+        (done.bytes, done.time, totals)
+    };
+    let stopped = |keys: &str| stopped_of("pfc", keys);
+    let (bytes, time, totals) = stopped("");
+    assert_eq!((bytes, time), (1_156_000, 1_155 * line_time(1_000) + one_way(1_000) + ACK));
+    assert_eq!(totals.injected, 2 * 1_156);
+    let (bytes, time, _) = stopped("bytes = 10500");
+    assert_eq!((bytes, time), (10_500, one_way(10_500) + ACK));
+    // Of DCQCN the transport acknowledges. No acknowledgement of the last packets is requested until they are sent again after a timeout.
+    let (bytes, time, totals) = stopped_of("dcqcn", "[transport]\nack_interval = 1000\ntimeout = \"200us\"");
+    assert_eq!((bytes, totals.timeouts), (1_156_000, 1));
+    assert_eq!(time, 300_000_000 + one_way(1_000) + ACK);
+    for recovery in ["go-back-n", "selective-repeat"] {
+        let loss = "[[faults]]\nkind = \"loss\"\nprobability = 0.05\n[transport]\ntimeout = \"50us\"\nrecovery";
+        let (bytes, _, totals) = stopped(&format!("{loss} = \"{recovery}\""));
+        assert!(bytes > 0 && bytes <= 1_156_000 && totals.lost > 20, "{recovery}: {bytes}, {totals:?}");
+    }
+    // The connection opens after the stop: two frames of the handshake take more than 4 us.
+    let handshake = "kind = \"pairs\"\npairs = [[1, 0]]\nstop = \"2us\"\n[transport]\nhandshake = true";
+    let totals = run(&star(2, handshake, &[]));
+    assert_eq!(totals.completions[0].bytes, 0);
+}
+
 #[test]
 fn an_application_that_is_not_described_whole_is_refused_with_its_place() {
     for (keys, expected) in [
@@ -245,6 +281,9 @@ fn an_application_that_is_not_described_whole_is_refused_with_its_place() {
         ("application_rate = \"1Gb/s\"\non = \"1ms\"", "expected both `on` and `off`"),
         ("application_rate = \"1Gb/s\"\non = \"0s\"\noff = \"1ms\"", "`on`: expected a time above 0"),
         ("application_rate = 5", "`application_rate`: expected"),
+        ("stop = \"1us\"\nrepeat = 2", "`stop` ends each flow for good: expected no `repeat`"),
+        ("stop = \"1us\"\nread = true", "`stop` ends each flow for good"),
+        ("stop = \"1us\"\nstart = \"1us\"", "a flow begins at 1 us: expected a later `stop`"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("scenario.toml");

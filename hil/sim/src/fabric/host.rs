@@ -126,6 +126,8 @@ pub(super) struct Sender {
     due: Picos,
     /// How its application offers its bytes, if not all at its beginning.
     pub(super) offer: Option<Box<Offer>>,
+    /// When its application stops, if that is before all bytes are sent; [`NEVER`] otherwise.
+    pub(super) stop: Picos,
     /// Bytes of the last packet on the line.
     last_bytes: u16,
     /// It has nothing to send, or its window is full: only an acknowledgement or a decision of the NIC changes that.
@@ -171,6 +173,7 @@ impl Sender {
             held_until: 0,
             due: 0,
             offer: None,
+            stop: NEVER,
             last_bytes: 0,
             is_blocked: false,
             waits_until: NEVER,
@@ -471,8 +474,12 @@ impl Network<'_> {
         };
         let receiving = Receiving::new(ends.first_psn);
         let sender = &mut self.senders[flow as usize];
-        let (class, offer) = (spec.class, sender.offer.take());
-        *sender = Sender { host, class, offer, sending, receiving, template, ack_template, paths, ..Sender::idle() };
+        let (class, offer, stop) = (spec.class, sender.offer.take(), sender.stop);
+        *sender =
+            Sender { host, class, offer, stop, sending, receiving, template, ack_template, paths, ..Sender::idle() };
+        if stop != NEVER {
+            self.calendar.add(Event::new(stop.max(now), EventClass::Timeout, flow));
+        }
         if self.transport.handshake {
             return self.request(now, flow);
         }
@@ -534,6 +541,9 @@ impl Network<'_> {
 
     /// A flow's deadline may have passed.
     pub(super) fn time_out(&mut self, now: Picos, flow: u32) -> Result<()> {
+        if self.senders[flow as usize].stop <= now {
+            self.stop(now, flow);
+        }
         let sender = &mut self.senders[flow as usize];
         if sender.timeout_at != now {
             return Ok(());
@@ -555,6 +565,33 @@ impl Network<'_> {
         self.schedule_timeout(flow);
         self.settle(now, flow);
         self.transmit(now, host)
+    }
+
+    /// The application of a flow offers no more bytes: the flow ends with those that were sent. Before its connection is open, it does
+    /// so when that opens.
+    #[cold]
+    fn stop(&mut self, now: Picos, flow: u32) {
+        let sender = &mut self.senders[flow as usize];
+        if !sender.is_open() {
+            return;
+        }
+        sender.stop = NEVER;
+        if sender.sending.is_sent() {
+            return;
+        }
+        self.specs[flow as usize].bytes = sender.sending.stop(now, &self.transport);
+        let (is_complete, is_received) =
+            (sender.sending.is_complete(), sender.sending.is_received(sender.receiving.expected));
+        self.schedule_timeout(flow);
+        self.reach(now, flow, Milestone::Sent);
+        if is_received {
+            self.reach(now, flow, Milestone::Received);
+        }
+        if is_complete {
+            self.complete(now, flow);
+        } else {
+            self.settle(now, flow);
+        }
     }
 
     /// A host sends a message of the connection manager about a flow.
@@ -630,6 +667,9 @@ impl Network<'_> {
         }
         self.senders[flow as usize].handle = Some(handle);
         self.settle(now, flow);
+        if self.senders[flow as usize].stop <= now {
+            self.stop(now, flow);
+        }
         self.transmit(now, host)
     }
 
@@ -982,8 +1022,8 @@ impl Network<'_> {
 
     /// A flow is complete, and its connection closed.
     fn complete(&mut self, now: Picos, flow: u32) {
-        let start = self.specs[flow as usize].start;
-        self.totals.completions.push(Completion { flow, start, time: now - start });
+        let FlowSpec { start, bytes, .. } = self.specs[flow as usize];
+        self.totals.completions.push(Completion { flow, bytes, start, time: now - start });
         let sender = &mut self.senders[flow as usize];
         let Host { group, nic, slots, open, .. } = &mut self.hosts[sender.host as usize];
         if let Some(handle) = sender.handle.take() {

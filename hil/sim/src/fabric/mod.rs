@@ -108,6 +108,9 @@ pub struct Scenario<'a> {
     pub offers: &'a [(u32, Offer)],
     /// The flows that are RDMA READs, of which the receiver requests the bytes; the others are SENDs.
     pub reads: &'a [u32],
+    /// When the applications of some flows stop, each after the flow's start: the flow ends with the bytes that were sent by then, if
+    /// these are not all. A READ is not stopped.
+    pub stops: &'a [(u32, Picos)],
     /// What hosts run.
     pub algorithm: &'a dyn Algorithm,
     /// The settings of its two machines.
@@ -176,6 +179,7 @@ impl<'a> Scenario<'a> {
             waits: &[],
             offers: &[],
             reads: &[],
+            stops: &[],
             algorithm,
             settings,
             stages: Box::new(|_| Ok(Vec::new())),
@@ -235,6 +239,8 @@ type Tap<'a> = Box<dyn FnMut(Picos, Origin, &[u8]) -> Result<()> + 'a>;
 pub struct Completion {
     /// Its number among the flows of the scenario.
     pub flow: u32,
+    /// Bytes of payload: those of the scenario, or what was sent until it was stopped.
+    pub bytes: u64,
     /// When it began.
     pub start: Picos,
     /// From its start to the arrival of the last acknowledgement.
@@ -562,6 +568,12 @@ impl<'a> Network<'a> {
                 .offer = Some(Box::new(offer));
         }
         network.set_up_reads(scenario)?;
+        for &(flow, stop) in scenario.stops {
+            let sender = network.senders.get_mut(flow as usize);
+            let sender = sender.with_context(|| format!("flow {flow} is to stop, but does not exist"))?;
+            ensure!(!sender.sending.is_read(), "flow {flow} is to stop, but is a READ: expected none, or a SEND");
+            sender.stop = stop;
+        }
         for (number, spec) in (0u32..).zip(scenario.flows) {
             for node in [spec.source, spec.destination] {
                 let is_host = matches!(network.places.get(node as usize), Some(Place::Host(_)));

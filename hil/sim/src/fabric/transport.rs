@@ -154,6 +154,18 @@ impl Sending {
         Self { until: 0, read_from: Some(0), ..Self::new(first_psn, size, payload, false) }
     }
 
+    /// Nothing more is offered: the flow ends with the packets that were sent. Returns its bytes.
+    pub(super) fn stop(&mut self, now: Picos, transport: &Transport) -> u64 {
+        self.size = self.bytes(self.sent);
+        (self.packets, self.until) = (self.sent, self.sent);
+        // No acknowledgement of the last ones may have been requested.
+        self.awaited = self.packets;
+        if self.deadline == NEVER && !self.is_complete() {
+            self.deadline = now + transport.timeout;
+        }
+        self.size
+    }
+
     /// Whether it is a READ. Its packets are responses, which are not acknowledged; the deadline is that of the receiver, which
     /// requests again what is missing (IBTA volume 1, section 9.7).
     pub(super) const fn is_read(&self) -> bool {

@@ -295,6 +295,7 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         waits: Vec::new(),
         offers: Vec::new(),
         reads: Vec::new(),
+        stops: Vec::new(),
         measure: None,
         tags: Tags::default(),
         algorithm,

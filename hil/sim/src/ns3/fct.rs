@@ -11,12 +11,11 @@ use std::fmt::Write;
 /// nanoseconds.
 pub fn write_fct(input: &Input, completions: &[Completion]) -> String {
     let mut text = String::new();
-    for &Completion { flow, start, time } in completions {
+    for &Completion { flow, bytes, start, time } in completions {
         let spec = &input.flows[flow as usize];
         let (from, to) = (address(spec.source), address(spec.destination));
         let (source_port, destination_port) = (spec.tuple.ports & 0xffff, spec.tuple.ports >> 16);
-        let (bytes, start, fct) = (spec.bytes, start / 1_000, time / 1_000);
-        let ideal = input.ideal(flow as usize);
+        let (start, fct, ideal) = (start / 1_000, time / 1_000, input.ideal_of(flow as usize, bytes));
         writeln!(text, "{from:08x} {to:08x} {source_port} {destination_port} {bytes} {start} {fct} {ideal}")
             .expect("a string takes everything");
     }

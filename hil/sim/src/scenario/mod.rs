@@ -118,7 +118,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         }
     }
     traffic.sort();
-    let Traffic { mut flows, waits, offers, reads, tags } = traffic;
+    let Traffic { mut flows, waits, offers, reads, stops, tags } = traffic;
     if flows.is_empty() || flows.len() > MOST_FLOWS as usize {
         let message = format!("the workloads have {} flows: expected 1 to {MOST_FLOWS}", flows.len());
         return Err(source.error(&workloads.span(), &message));
@@ -204,6 +204,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         waits,
         offers,
         reads,
+        stops,
         measure,
         tags,
         algorithm,

@@ -5,7 +5,7 @@ use super::{Files, MOST_FLOWS, array};
 use crate::dependencies::Wait;
 use crate::fabric::{DATA_CLASS, FlowSpec, Kind, Offer, Topology};
 use crate::input::Tags;
-use crate::source::Source;
+use crate::source::{MOST_BYTES, Source};
 use crate::workload::{
     Cdf, HostFlow, HostFlows, Limit, Poisson, Rounds, all_to_all, incast, next, permutation, repeated, ring_all_reduce,
     spread, stagger, tree_all_reduce,
@@ -22,6 +22,7 @@ pub(super) struct Traffic {
     pub(super) waits: Vec<Wait>,
     pub(super) offers: Vec<(u32, Offer)>,
     pub(super) reads: Vec<u32>,
+    pub(super) stops: Vec<(u32, Picos)>,
     pub(super) tags: Tags,
 }
 
@@ -60,7 +61,8 @@ impl Traffic {
         let waits = std::mem::take(&mut self.waits);
         self.waits = waits.into_iter().map(|wait| wait.renumbered(|flow| places[flow as usize])).collect();
         let offering = self.offers.iter_mut().map(|(flow, _)| flow);
-        offering.chain(&mut self.reads).for_each(|flow| *flow = places[*flow as usize]);
+        let stopping = self.stops.iter_mut().map(|(flow, _)| flow);
+        offering.chain(&mut self.reads).chain(stopping).for_each(|flow| *flow = places[*flow as usize]);
     }
 }
 
@@ -108,7 +110,10 @@ pub(super) fn workload(
     let label = label.unwrap_or(if kind == "incast" { 200 } else { 100 });
     let class = table.get("class", "a PFC priority, 0 to 7", |value| count(value, 0, 7))?.unwrap_or(DATA_CLASS);
     let begin = || Ok::<_, Error>(table.get("start", TIME, time)?.unwrap_or(0));
-    let bytes = || table.need("bytes", SIZE, size);
+    let bytes = || match table.find("stop") {
+        Some(_) => Ok(table.get("bytes", SIZE, size)?.unwrap_or(MOST_BYTES)),
+        None => table.need("bytes", SIZE, size),
+    };
     let hosts = |key, least: usize| {
         let what = format!("at least {least} hosts from 0 to {last}, such as \"0-3,8\"");
         let hosts =
@@ -205,6 +210,9 @@ pub(super) fn workload(
         }
         traffic.reads.extend(first..first + flows.flows.len() as u32);
     }
+    if let Some(stop) = flows.stop {
+        traffic.stops.extend((first..first + flows.flows.len() as u32).map(|flow| (flow, stop)));
+    }
     if let Some(offer) = offer {
         let offered = (0..flows.flows.len() as u32).filter(|&flow| !flows.is_request(flow));
         traffic.offers.extend(offered.map(|flow| (first + flow, offer)));
@@ -254,7 +262,19 @@ fn in_rounds(table: &Table<'_>, seed: u64, mut flows: Vec<HostFlow>) -> Result<H
     let (repeat, gap) = repetition(table)?;
     let rounds = Rounds { repeat, gap, ..requests(table)? };
     fits(table, flows.len() as f64 * f64::from(rounds.repeat) * if rounds.request.is_some() { 2.0 } else { 1.0 })?;
-    Ok(rounds.of(flows))
+    let stop = table.get("stop", TIME, time)?;
+    if let Some(stop) = stop {
+        if rounds != Rounds::default() {
+            return Err(
+                table.error("`stop` ends each flow for good: expected no `repeat`, `gap`, `request` and `read`")
+            );
+        }
+        if let Some(late) = flows.iter().find(|flow| flow.start >= stop) {
+            let begins = late.start as f64 / 1e6;
+            return Err(table.error(&format!("a flow begins at {begins} us: expected a later `stop`")));
+        }
+    }
+    Ok(HostFlows { stop, ..rounds.of(flows) })
 }
 
 /// How often flows or a collective are sent, and the time between.

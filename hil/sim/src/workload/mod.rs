@@ -41,6 +41,8 @@ pub struct HostFlows {
     pub has_requests: bool,
     /// All of them are RDMA READs by their receivers, and not SENDs.
     pub are_reads: bool,
+    /// When the applications of all of them stop, if they do.
+    pub stop: Option<Picos>,
 }
 
 impl HostFlows {
