@@ -1,6 +1,6 @@
 //! What a run came to in an interval: the figures of its links, queues and flows.
 
-use crate::fabric::{Kind, Levels, Measure, Measured, MeasuredPort, Window};
+use crate::fabric::{Kind, Levels, Measure, Measured, MeasuredFlowQueue, MeasuredPort, Window};
 use crate::input::Input;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -29,6 +29,8 @@ pub struct Interval {
     pub pseudo_queues: Vec<QueueFigures>,
     /// The rates at which they drain, those of the last feedback, in Mb/s.
     pub pseudo_queue_mbps: Vec<QueueFigures>,
+    /// The queues of flows at ports whose stages hold flows.
+    pub flow_queues: Vec<FlowQueueFigures>,
     /// How equal the rates of flows were.
     pub fairness: Fairness,
 }
@@ -73,6 +75,10 @@ pub struct QueueFigures {
     pub port: Option<u32>,
     /// The mean over time, in bytes.
     pub mean: f64,
+    /// The standard deviation.
+    pub deviation: f64,
+    /// The least.
+    pub least: u32,
     /// Not exceeded for half of the time.
     pub p50: u64,
     /// Not exceeded for 99 % of the time.
@@ -83,6 +89,20 @@ pub struct QueueFigures {
     pub max: u32,
     /// The share of the time in which nothing waits.
     pub empty: f64,
+}
+
+/// The queue of a flow: the bytes of the flow that wait at a port.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowQueueFigures {
+    /// The flow.
+    pub flow: u32,
+    /// Its bytes.
+    #[serde(flatten)]
+    pub queue: QueueFigures,
+    /// How long a packet waits, in microseconds, by the mean bytes and the rate at which they left; absent if nothing left.
+    pub delay_us: Option<f64>,
+    /// The means of the windows, in bytes.
+    pub windows: Vec<f64>,
 }
 
 /// How equal the rates of flows were, in windows: of the flows that were open all through a window, by the payload received.
@@ -161,6 +181,7 @@ impl Interval {
             ingress: of_ports(|port| port.ingress.as_ref()),
             pseudo_queues: of_ports(|port| Some(&port.pseudo_queue.as_ref()?.bytes)),
             pseudo_queue_mbps: of_ports(|port| Some(&port.pseudo_queue.as_ref()?.mbps)),
+            flow_queues: measured.flow_queues.iter().filter_map(|queue| FlowQueueFigures::of(measure, queue)).collect(),
             fairness: Fairness::of(measure, &measured.windows),
         }
     }
@@ -172,11 +193,24 @@ impl QueueFigures {
             node,
             port,
             mean: levels.mean(),
+            deviation: levels.deviation(),
+            least: levels.least(),
             p50: levels.quantile(0.5),
             p99: levels.quantile(0.99),
             p999: levels.quantile(0.999),
             max: levels.most(),
             empty: levels.share(0..=0),
+        })
+    }
+}
+
+impl FlowQueueFigures {
+    fn of(measure: &Measure, queue: &MeasuredFlowQueue) -> Option<Self> {
+        Some(Self {
+            flow: queue.flow,
+            queue: QueueFigures::of(queue.node, Some(queue.port), &queue.levels)?,
+            delay_us: queue.delay().map(|picos| picos / 1e6),
+            windows: queue.windows.iter().map(|&integral| integral as f64 / measure.window as f64).collect(),
         })
     }
 }
@@ -235,7 +269,7 @@ impl fmt::Display for Interval {
         if !queues.is_empty() {
             writeln!(f, "  longest queues   mean bytes       p50       p99     p99.9       max     empty")?;
         }
-        for QueueFigures { node, port, mean, p50, p99, p999, max, empty } in queues.into_iter().take(ROWS) {
+        for QueueFigures { node, port, mean, p50, p99, p999, max, empty, .. } in queues.into_iter().take(ROWS) {
             let name = format!("{node}:{}", port.unwrap_or_default());
             writeln!(f, "  {name:<16} {mean:>10.0} {p50:>9} {p99:>9} {p999:>9} {max:>9} {empty:>9.4}")?;
         }

@@ -324,6 +324,26 @@ fn queues_of_flows_take_their_rates_from_acknowledgements() {
     assert!(error.starts_with(shown) && error.contains("scenario.toml:27:1"), "{error}");
 }
 
+/// Two flows into one server settle at half of eta of its link each, and wait for D_t, 1 ms. The 1.4 MB of each flow's queue are not
+/// the port's queue in its telemetry: there they would be four times what its link carries in RTT_D, and by HPCC's law R_credit would
+/// fall to its least.
+#[test]
+fn queues_of_flows_settle_at_the_target_delay_and_are_not_the_queue_of_telemetry() {
+    let text = example("mlcc.toml").replace("bytes = \"40MB\"", "bytes = \"200MB\"").replace("\"200ms\"", "\"90ms\"");
+    let (_, totals) = run(&format!("{text}\n[measure]\nfrom = \"60ms\"\nuntil = \"90ms\"\nwindow = \"5ms\"\n"));
+    let measured = totals.measured.unwrap();
+    let [one, other] = &measured.flow_queues[..] else { panic!("{} queues", measured.flow_queues.len()) };
+    for queue in [one, other] {
+        assert_eq!((queue.node, queue.windows.len()), (17, 6));
+        let (delay, share) = (queue.delay().unwrap() / 1e9, queue.levels.deviation() / queue.levels.mean());
+        assert!((0.9..1.1).contains(&delay) && share < 0.12, "{delay} ms, {share}");
+        assert!(queue.levels.least() > 1_000_000, "{}", queue.levels.least());
+    }
+    let port = measured.ports.iter().find(|port| port.peer == 4).unwrap();
+    let utilisation = port.busy as f64 / 30e9;
+    assert!(utilisation > 0.94, "{utilisation}");
+}
+
 /// One of two links of the receiver's DCI switch fails while queues of flows wait at it: all that waits there is lost, no flow is held
 /// for ever, and both complete by the other link. Meanwhile the senders send at most 25 Gb/s each.
 #[test]

@@ -67,6 +67,7 @@ impl Network<'_> {
                 Place::Switch(switch) => {
                     while let Some(packet) = self.ports[port as usize].take_any(now, &mut self.slab) {
                         self.queue_changed(now, port);
+                        self.flow_queue_changed(now, port, packet, false);
                         if self.slab.meta(packet).counted {
                             self.release(now, switch, packet);
                         }

@@ -1,6 +1,7 @@
 //! What links, queues and flows did in an interval of a run: exact times of states, not samples.
 
 use super::host::Sender;
+use super::measured_flows::{FlowQueueMeasurement, MeasuredFlowQueue};
 use super::port::Port;
 use crate::Picos;
 use cc_core::Rate;
@@ -34,6 +35,8 @@ pub struct Measured {
     pub ports: Vec<MeasuredPort>,
     /// The bytes of data that wait at all ports of a switch, by its node number.
     pub buffers: Vec<(u32, Levels)>,
+    /// The queues of flows, at ports whose stages hold flows.
+    pub flow_queues: Vec<MeasuredFlowQueue>,
     /// Bytes of payload that the receiver of each flow got in order.
     pub received: Vec<u64>,
     /// The windows in the order of time.
@@ -118,6 +121,9 @@ pub struct Levels {
     bins: Vec<Picos>,
     /// Bytes times picoseconds.
     integral: u128,
+    /// The squares of bytes times picoseconds.
+    squares: u128,
+    least: Option<u32>,
     most: u32,
     /// The present value, and since when.
     now: (u32, Picos),
@@ -143,12 +149,12 @@ const fn least(bin: usize) -> u64 {
 
 impl Levels {
     /// It has this value from this time on.
-    fn begin(value: u32, now: Picos) -> Self {
+    pub(super) fn begin(value: u32, now: Picos) -> Self {
         Self { most: value, now: (value, now), ..Self::default() }
     }
 
     /// It has this value from this time on; until then it had the one before.
-    fn change(&mut self, value: u32, now: Picos) {
+    pub(super) fn change(&mut self, value: u32, now: Picos) {
         let (before, since) = std::mem::replace(&mut self.now, (value, now));
         self.most = self.most.max(value);
         let (bin, time) = (bin(before), now - since);
@@ -156,7 +162,22 @@ impl Levels {
             self.bins.resize(bin + 1, 0);
         }
         self.bins[bin] += time;
-        self.integral += u128::from(before) * u128::from(time);
+        let integral = u128::from(before) * u128::from(time);
+        self.integral += integral;
+        self.squares += integral * u128::from(before);
+        if time > 0 {
+            self.least = Some(self.least.map_or(before, |least| least.min(before)));
+        }
+    }
+
+    /// The present value.
+    pub(super) const fn value(&self) -> u32 {
+        self.now.0
+    }
+
+    /// Bytes times picoseconds.
+    pub(super) const fn integral(&self) -> u128 {
+        self.integral
     }
 
     fn time(&self) -> Picos {
@@ -166,6 +187,16 @@ impl Levels {
     /// The mean over time.
     pub fn mean(&self) -> f64 {
         self.integral as f64 / self.time() as f64
+    }
+
+    /// The standard deviation over time.
+    pub fn deviation(&self) -> f64 {
+        (self.squares as f64 / self.time() as f64 - self.mean() * self.mean()).max(0.0).sqrt()
+    }
+
+    /// The least value.
+    pub fn least(&self) -> u32 {
+        self.least.unwrap_or(0)
     }
 
     /// The largest value.
@@ -236,6 +267,8 @@ pub(super) struct Measurement {
     ingress: Vec<Levels>,
     /// By the number of the port, of those that have one: until the beginning of the interval, what it is at last.
     pseudo_queues: BTreeMap<u32, MeasuredPseudoQueue>,
+    pub(super) flow_queues: FlowQueueMeasurement,
+    measured_flow_queues: Vec<MeasuredFlowQueue>,
     /// What each open flow's receiver had at the beginning of the window.
     received: Vec<Option<u64>>,
     windows: Vec<Window>,
@@ -255,6 +288,8 @@ impl Measurement {
             buffers: Vec::new(),
             ingress: Vec::new(),
             pseudo_queues: BTreeMap::new(),
+            flow_queues: FlowQueueMeasurement::default(),
+            measured_flow_queues: Vec::new(),
             received: Vec::new(),
             windows: Vec::new(),
             ports: Vec::new(),
@@ -306,6 +341,7 @@ impl Measurement {
                 self.begin(at, ports, senders);
             } else if (at - from).is_multiple_of(window) {
                 self.end_window(at - window, senders);
+                self.flow_queues.end_window(at);
             }
             self.received = senders.iter().map(|sender| sender.is_open().then(|| sender.received_bytes())).collect();
             self.next = at.saturating_add(window).min(until);
@@ -316,6 +352,7 @@ impl Measurement {
     }
 
     fn begin(&mut self, at: Picos, ports: &[Port], senders: &[Sender]) {
+        self.flow_queues.begin(at);
         self.before = ports.iter().map(|port| Counts::of(port, at)).collect();
         self.received_before = senders.iter().map(Sender::received_bytes).collect();
         let nodes = self.places.iter().map(|&(node, ..)| node as usize + 1).max().unwrap_or(0);
@@ -340,6 +377,8 @@ impl Measurement {
 
     fn end(&mut self, at: Picos, ports: &[Port], senders: &[Sender]) {
         self.next = Picos::MAX;
+        let place = |port: u32| (self.places[port as usize].0, self.places[port as usize].1);
+        self.measured_flow_queues = self.flow_queues.end(at, place);
         let pseudo = self.pseudo_queues.values_mut().flat_map(|queue| [&mut queue.bytes, &mut queue.mbps]);
         for levels in self.queues.iter_mut().chain(&mut self.buffers).chain(&mut self.ingress).chain(pseudo) {
             levels.change(levels.now.0, at);
@@ -378,6 +417,7 @@ impl Measurement {
         Measured {
             buffers: buffers.collect(),
             ports: self.ports,
+            flow_queues: self.measured_flow_queues,
             received: self.received_before,
             windows: self.windows,
         }

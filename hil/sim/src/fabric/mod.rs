@@ -13,6 +13,7 @@ mod faults;
 mod flow_queues;
 mod host;
 mod measure;
+mod measured_flows;
 mod offer;
 pub(crate) mod packets;
 mod port;
@@ -35,6 +36,7 @@ pub use effects::{Effects, LineHeaders};
 pub use faults::{Action, Fault, FrameSet, Lag, Nth};
 pub use host::DATA_CLASS;
 pub use measure::{Levels, Measure, Measured, MeasuredPort, Window};
+pub use measured_flows::MeasuredFlowQueue;
 pub use offer::Offer;
 pub use port::serialisation;
 pub use queue_monitor::{QueueLengths, QueueMonitor};
@@ -669,6 +671,19 @@ impl<'a> Network<'a> {
         }
         if let Some(measurement) = &mut self.measurement {
             measurement.change(now, port, bytes);
+        }
+    }
+
+    /// A packet has joined or left the queues of a switch's port, at which stages may hold flows.
+    #[cold]
+    fn flow_queue_changed(&mut self, now: Picos, port: u32, packet: PacketId, joins: bool) {
+        let Meta { kind, flow, line_bytes, .. } = *self.slab.meta(packet);
+        if let Some(measurement) = &mut self.measurement
+            && measurement.next < Picos::MAX
+            && kind == PacketKind::Data
+            && self.ports[port as usize].flow_queues.is_some()
+        {
+            measurement.flow_queues.change(now, (port, flow), line_bytes.into(), joins);
         }
     }
 

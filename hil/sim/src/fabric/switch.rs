@@ -364,6 +364,7 @@ impl Network<'_> {
         if self.sees_queues() {
             self.queue_changed(now, egress);
             self.ingress_changed(now, ingress);
+            self.flow_queue_changed(now, egress, packet, true);
         }
         self.start_sending(now, switch, egress)
     }
@@ -398,6 +399,7 @@ impl Network<'_> {
     /// Drops all packets of a switch's queue, which is in a storm.
     pub(super) fn empty_queue(&mut self, now: Picos, switch: u32, port: u32, class: u8) -> Result<()> {
         while let Some(packet) = self.ports[port as usize].take(class, &mut self.slab) {
+            self.flow_queue_changed(now, port, packet, false);
             self.release(now, switch, packet);
             self.drop_in_storm(port, class, packet);
         }
@@ -555,6 +557,7 @@ impl Network<'_> {
         };
         if self.sees_queues() {
             self.queue_changed(now, egress);
+            self.flow_queue_changed(now, egress, packet, false);
         }
         let Meta { kind, counted, .. } = *self.slab.meta(packet);
         if kind == Kind::Data {
