@@ -1,7 +1,7 @@
 //! What a value is in a run.
 
 use anyhow::{Context, Result, anyhow, bail};
-use hil_sim::fabric::{Kind, Levels, MeasuredPort, Totals};
+use hil_sim::fabric::{Kind, Levels, MeasuredFlowQueue, MeasuredPort, Totals};
 use hil_sim::input::Input;
 use hil_sim::summary;
 use serde::Deserialize;
@@ -63,6 +63,22 @@ pub(crate) enum Measure {
         of: String,
         /// The tag of the denominator.
         to: String,
+    },
+    /// The queues of flows at a switch whose stages hold flows.
+    FlowQueues {
+        /// The switch.
+        at: String,
+        /// What of each queue.
+        of: FlowLevel,
+        /// Of these numbers.
+        figure: Statistic,
+    },
+    /// The bytes of all queues of flows at a switch together, the means of the windows of the interval.
+    FlowQueuesTogether {
+        /// The switch.
+        at: String,
+        /// Of the windows' means.
+        figure: Statistic,
     },
     /// The payload that the receivers of flows got in order, in Gb/s.
     Rates {
@@ -133,6 +149,20 @@ pub(crate) enum Level {
     Share(u64, u64),
 }
 
+/// A figure of the queue of a flow.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum FlowLevel {
+    /// The mean over time, in bytes.
+    Mean,
+    /// The standard deviation over time, in bytes.
+    Deviation,
+    /// The least, in bytes.
+    Least,
+    /// How long a packet waits, in microseconds: the mean bytes over the rate at which they leave.
+    Delay,
+}
+
 /// A figure of some numbers.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -166,6 +196,19 @@ impl Statistic {
             Self::Most => numbers[numbers.len() - 1],
             Self::Jain => sum * sum / (count * numbers.iter().map(|number| number * number).sum::<f64>()),
             Self::Quantile(share) => numbers[((share * count).ceil() as usize).clamp(1, numbers.len()) - 1],
+        })
+    }
+}
+
+impl FlowLevel {
+    fn of(self, queue: &MeasuredFlowQueue) -> Result<f64> {
+        Ok(match self {
+            Self::Mean => queue.levels.mean(),
+            Self::Deviation => queue.levels.deviation(),
+            Self::Least => queue.levels.least().into(),
+            Self::Delay => {
+                queue.delay().with_context(|| format!("nothing left the queue of flow {}", queue.flow))? / 1e6
+            }
         })
     }
 }
@@ -243,6 +286,18 @@ impl Finished<'_> {
                 let queue = self.port(at, to)?.pseudo_queue.as_ref();
                 Ok(figure.of(&queue.with_context(|| format!("no stage of {at} keeps a pseudo queue to {to}"))?.bytes))
             }
+            Measure::FlowQueues { at, of, figure } => {
+                figure.of(self.flow_queues(at)?.map(|queue| of.of(queue)).collect::<Result<_>>()?)
+            }
+            Measure::FlowQueuesTogether { at, figure } => {
+                let window = self.input.measure.context(NOT_MEASURED)?.window as f64;
+                let mut means: Vec<f64> = Vec::new();
+                for queue in self.flow_queues(at)? {
+                    means.resize(queue.windows.len(), 0.0);
+                    means.iter_mut().zip(&queue.windows).for_each(|(sum, &bytes)| *sum += bytes as f64 / window);
+                }
+                figure.of(means)
+            }
             Measure::Buffer { at, figure } => {
                 let node = node(self.input, at)?;
                 let buffer = self.measured()?.buffers.iter().find(|(switch, _)| *switch == node);
@@ -287,6 +342,12 @@ impl Finished<'_> {
 
     fn measured(&self) -> Result<&hil_sim::fabric::Measured> {
         self.totals.measured.as_ref().context(NOT_MEASURED)
+    }
+
+    /// The queues of flows at a switch.
+    fn flow_queues(&self, at: &str) -> Result<impl Iterator<Item = &MeasuredFlowQueue>> {
+        let node = node(self.input, at)?;
+        Ok(self.measured()?.flow_queues.iter().filter(move |queue| queue.node == node))
     }
 
     /// The length of the measured interval, in picoseconds.
