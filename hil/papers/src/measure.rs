@@ -73,6 +73,11 @@ pub(crate) enum Measure {
         /// Of these numbers.
         figure: Statistic,
     },
+    /// The standard deviation of the bytes of the queues of flows at a switch, all of them at all times.
+    FlowQueuesDeviation {
+        /// The switch.
+        at: String,
+    },
     /// The bytes of all queues of flows at a switch together, the means of the windows of the interval.
     FlowQueuesTogether {
         /// The switch.
@@ -288,6 +293,12 @@ impl Finished<'_> {
             }
             Measure::FlowQueues { at, of, figure } => {
                 figure.of(self.flow_queues(at)?.map(|queue| of.of(queue)).collect::<Result<_>>()?)
+            }
+            Measure::FlowQueuesDeviation { at } => {
+                let square = |queue: &MeasuredFlowQueue| queue.levels.deviation().powi(2) + queue.levels.mean().powi(2);
+                let squares = Statistic::Mean.of(self.flow_queues(at)?.map(square).collect())?;
+                let mean = Statistic::Mean.of(self.flow_queues(at)?.map(|queue| queue.levels.mean()).collect())?;
+                Ok((squares - mean * mean).max(0.0).sqrt())
             }
             Measure::FlowQueuesTogether { at, figure } => {
                 let window = self.input.measure.context(NOT_MEASURED)?.window as f64;
