@@ -27,13 +27,16 @@
 //!   means that a clock jumped: the minimum is discarded, and the next packet sets a new one;
 //! - (1) is not evaluated until B_R of a whole round in which the flow has sent is known. At the start of an incast B_R of the
 //!   last round is still low, which would read as congestion inside the network;
+//! - for the paper's comparisons, (5) can have 1 - sigmoid U or 2 - 2 sigmoid U in place of 1 - tanh U ([`RESPONSES`]), and the
+//!   law can be the fair share alone or PID control alone ([`CONTROLS`]). Alone, PID control begins with a message, from what
+//!   the link carries in a round trip, which also limits it;
 //! - U is clipped to -4 to 4, beyond which tanh is nearly constant. While the fair share limits W, U is not below 0
 //!   (anti-windup, which can be switched off). For the first error the derivative term is 0.
 
 use crate::math::{div_bitwise, one_minus_tanh};
 use crate::snapshot::{State, flags};
 use crate::units::{Bytes, Instant, Nanos, Stamp};
-use fixed::types::{I4F28, U32F0};
+use fixed::types::{I4F28, U1F31, U32F0};
 
 crate::zeroed! {
     /// K_p and K_d, per nanosecond in units of 2^-40.
@@ -87,7 +90,7 @@ impl Pid {
         clippy::cast_possible_truncation,
         reason = "cut before; a window of 32 bits by less than two, cut to 32 bits"
     )]
-    fn update(&mut self, gains: &Gains, error: i32, window: Bytes) -> Bytes {
+    fn update(&mut self, gains: &Gains, response: Response, error: i32, window: Bytes) -> Bytes {
         let error = error.max(NONE.wrapping_add(1));
         let change = if self.previous == NONE { 0 } else { i64::from(error).wrapping_sub(i64::from(self.previous)) };
         self.previous = error;
@@ -96,7 +99,7 @@ impl Pid {
         let derivative = change.clamp(-(1 << 31), 1 << 31).wrapping_mul(i64::from(gains.derivative) >> 1);
         let moved = (proportional >> 12).saturating_add(derivative >> 11);
         self.control = i64::from(self.control).saturating_add(moved).clamp(-MOST, MOST) as i32; // (4)
-        let left = U32F0::from_bits(window.get()).wide_mul(one_minus_tanh(I4F28::from_bits(self.control))); // (5)
+        let left = U32F0::from_bits(window.get()).wide_mul(response.of(self.control)); // (5)
         Bytes::new(left.saturating_to_num())
     }
 
@@ -108,6 +111,37 @@ impl Pid {
         }
     }
 }
+
+/// The functions of U that (5) can multiply the window by: 1 - tanh U, or S1 and S2 of section V.
+pub const RESPONSES: &[&str] = &["tanh", "sigmoid", "double_sigmoid"];
+
+crate::zeroed! {
+    /// One of [`RESPONSES`], all of which follow from tanh: 1 - sigmoid U = (1 - tanh (U / 2)) / 2.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+    pub struct Response {
+        /// The binary logarithms of what U and the function of it are divided by.
+        argument: u8,
+        value: u8,
+    }
+}
+
+impl Response {
+    /// The one of this number in [`RESPONSES`].
+    pub const fn new(number: u32) -> Self {
+        Self { argument: (number != 0) as u8, value: (number == 1) as u8 }
+    }
+
+    /// The function of U.
+    #[inline]
+    fn of(self, control: i32) -> U1F31 {
+        let value = one_minus_tanh(I4F28::from_bits(control >> (self.argument & 1)));
+        U1F31::from_bits(value.to_bits() >> (self.value & 1))
+    }
+}
+
+/// What the law consists of: both parts, PID control, or equal windows (EWA), the fair share.
+pub const CONTROLS: &[&str] = &["both", "pid", "ewa"];
 
 crate::zeroed! {
     /// Parameters of the law.
@@ -122,7 +156,7 @@ crate::zeroed! {
         pub tolerated: Nanos,
         /// Time after the start of a flow's message in which (1) is not evaluated.
         pub youth: Nanos,
-        /// n: samples in a row, at least one.
+        /// n: samples in a row, at least one; with equal windows alone, more than are counted.
         pub samples: u8,
         /// eta in 2^-16: the share of what the link carries in a round from which the last hop counts as the bottleneck.
         pub busy: u16,
@@ -130,6 +164,10 @@ crate::zeroed! {
         pub least: Bytes,
         /// Anti-windup: U does not fall below 0 while the fair share limits W.
         pub unwinds: bool,
+        /// The function of U in (5).
+        pub response: Response,
+        /// With PID control alone, W at the start of a message and its bound; otherwise zero.
+        pub alone: Bytes,
     }
 }
 
@@ -156,6 +194,19 @@ impl LawParams {
             busy: millionths(u16::MAX as u32, eta) as u16,
             least,
             unwinds,
+            response: Response::new(0),
+            alone: Bytes::ZERO,
+        }
+    }
+
+    /// With one of [`RESPONSES`] and one of [`CONTROLS`], by their numbers. `carried` is what the link carries in a round trip.
+    #[must_use]
+    pub const fn compared(self, response: u32, control: u32, carried: Bytes) -> Self {
+        let response = Response::new(response);
+        match control {
+            1 => Self { response, alone: carried, ..self },
+            2 => Self { response, samples: COUNT + 1, ..self },
+            _ => Self { response, ..self },
         }
     }
 }
@@ -360,6 +411,10 @@ impl Law {
         }
         self.state = (self.state & MEASURED) | ACTIVE | YOUNG;
         self.due = now.stamp().after(p.youth);
+        if p.alone.get() != 0 {
+            self.state |= CONTROLLED;
+            self.window = p.alone;
+        }
         true
     }
 
@@ -384,6 +439,7 @@ impl Law {
     #[inline]
     pub fn assign(&mut self, p: &LawParams, now: Instant, delay: Option<Nanos>, in_use: u16, fair: Bytes) -> Bytes {
         let waited = delay.and_then(|delay| self.waited(now, delay.get()));
+        let fair = if p.alone == Bytes::ZERO { fair } else { p.alone };
         self.age(now);
         if self.has(CONTROLLED) {
             if let Some(waited) = waited
@@ -413,7 +469,7 @@ impl Law {
     /// (2) to (5).
     fn control_by(&mut self, p: &LawParams, now: Instant, waited: Nanos, fair: Bytes) {
         let error = waited.get().cast_signed().wrapping_sub((p.tolerated.get() >> 1).cast_signed()); // (2), (3)
-        let window = self.pid.update(&p.gains, error, self.window);
+        let window = self.pid.update(&p.gains, p.response, error, self.window);
         if window >= fair && p.unwinds {
             self.pid.unwind();
         }
@@ -463,10 +519,10 @@ mod tests {
     fn a_microsecond_moves_u_by_a_hundredth_and_a_tenth_with_the_papers_gains() {
         let gains = Gains::per_second(10_000, 100_000);
         let mut pid = Pid::NEW;
-        pid.update(&gains, 1_000, Bytes::new(1_000));
+        pid.update(&gains, Response::new(0), 1_000, Bytes::new(1_000));
         let one = 1 << 28;
         assert!((pid.control - one / 100).abs() < 300, "{}", pid.control);
-        pid.update(&gains, 2_000, Bytes::new(1_000));
+        pid.update(&gains, Response::new(0), 2_000, Bytes::new(1_000));
         // 0.01 + 0.02 + 0.1.
         assert!((pid.control - one / 100 * 13).abs() < 1_000, "{}", pid.control);
     }
@@ -475,16 +531,17 @@ mod tests {
     fn a_zero_error_keeps_the_window_and_no_error_more_than_doubles_it() {
         let gains = Gains::per_second(16, 7_000);
         let mut new = Pid::NEW;
-        assert_eq!(new.update(&gains, 0, Bytes::new(150_000)), Bytes::new(150_000));
+        assert_eq!(new.update(&gains, Response::new(0), 0, Bytes::new(150_000)), Bytes::new(150_000));
         for error in [i32::MIN, i32::MAX] {
             let mut pid = Pid::NEW;
             for _ in 0..10 {
-                let left = pid.update(&Gains::per_second(1_000_000, 1_000_000), error, Bytes::new(1_000));
+                let gains = Gains::per_second(1_000_000, 1_000_000);
+                let left = pid.update(&gains, Response::new(0), error, Bytes::new(1_000));
                 assert!(left.get() <= 2_000 && pid.control.unsigned_abs() <= 4 << 28);
             }
         }
         let mut pid = Pid::NEW;
-        pid.update(&gains, -1_000_000, Bytes::new(1));
+        pid.update(&gains, Response::new(0), -1_000_000, Bytes::new(1));
         assert!(pid.control < 0);
         pid.unwind();
         assert_eq!((pid.control, pid.previous), (0, -1_000_000));
@@ -499,6 +556,8 @@ mod tests {
         busy: 62_259,
         least: Bytes::new(128),
         unwinds: true,
+        response: Response::new(0),
+        alone: Bytes::ZERO,
     };
     const FAIR: Bytes = Bytes::new(75_000);
 
@@ -543,6 +602,35 @@ mod tests {
         law.assign(&PARAMS, at(20_000), Some(Nanos::new(1_000)), 0, FAIR);
         for packet in 0..100 {
             let window = law.assign(&PARAMS, at(20_100 + packet), Some(Nanos::new(50_000)), PARAMS.busy, FAIR);
+            assert!(window == FAIR && !law.is_controlled());
+        }
+    }
+
+    #[test]
+    fn pid_control_alone_begins_with_the_message_and_is_limited_by_what_the_link_carries() {
+        let p = PARAMS.compared(0, 1, Bytes::new(150_000));
+        let mut law = Law::new(Bytes::ZERO);
+        law.begin(&p, at(0));
+        assert_eq!(law.assign(&p, at(100), Some(Nanos::new(5_000)), 0, FAIR), Bytes::new(150_000));
+        for round in 1..100 {
+            law.assign(&p, at(round * 100_000), Some(Nanos::new(25_000)), u16::MAX, FAIR);
+        }
+        let queued = law.window();
+        assert!(queued < Bytes::new(100_000), "{queued:?}: a busy last hop does not matter");
+        for round in 100..4_000 {
+            law.assign(&p, at(round * 100_000), Some(Nanos::new(5_000)), 0, FAIR);
+        }
+        assert_eq!(law.window(), Bytes::new(150_000));
+    }
+
+    #[test]
+    fn equal_windows_alone_never_begin_pid_control() {
+        let p = PARAMS.compared(0, 2, Bytes::new(150_000));
+        let mut law = Law::new(Bytes::ZERO);
+        law.begin(&p, at(0));
+        law.assign(&p, at(30_000), Some(Nanos::new(1_000)), 0, FAIR);
+        for packet in 1..1_000 {
+            let window = law.assign(&p, at(30_000 + packet * 1_000), Some(Nanos::new(50_000)), 0, FAIR);
             assert!(window == FAIR && !law.is_controlled());
         }
     }
@@ -619,6 +707,7 @@ mod tests {
             kp in 1..100_000_u32,
             kd in 1..200_000_u32,
             errors in prop::collection::vec(-200_000..200_000_i32, 1..40),
+            response in 0..3_u32,
         ) {
             let gains = Gains::per_second(kp, kd);
             let (mut pid, mut previous) = (Pid::NEW, None);
@@ -627,11 +716,12 @@ mod tests {
                 let change = error - previous.unwrap_or(error);
                 let moved = 1e-9 * (f64::from(kp) * f64::from(error) + f64::from(kd) * f64::from(change));
                 let u = (before + moved).clamp(-4.0, 4.0);
-                let left = pid.update(&gains, error, Bytes::new(1_000_000));
+                let left = pid.update(&gains, Response::new(response), error, Bytes::new(1_000_000));
                 previous = Some(error);
                 let control = f64::from(pid.control) / f64::from(1 << 28);
                 prop_assert!((control - u).abs() <= (u - before).abs() * 1e-3 + 1e-7, "{control} for {u}");
-                let exact = 1e6 * (1.0 - control.tanh());
+                let sigmoid = 1.0 / (1.0 + (-control).exp());
+                let exact = 1e6 * [1.0 - control.tanh(), 1.0 - sigmoid, 2.0 - 2.0 * sigmoid][response as usize];
                 prop_assert!((f64::from(left.get()) - exact).abs() <= exact * 1e-3 + 1.0, "{left:?} for {exact}");
             }
         }

@@ -25,7 +25,7 @@ use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply};
 use cc_core::fixed::types::U0F16;
 use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::rcc::{Gains, Law, LawParams, LawSnapshot};
+use cc_core::rcc::{CONTROLS, Gains, Law, LawParams, LawSnapshot, RESPONSES};
 use cc_core::table::{SetAssocTable, SetAssocTableIn, Storage};
 use cc_core::wire::{CnpMarking, FRAMING};
 use cc_core::{Bytes, Ecn, Grant, Instant, Link, Mark, Nanos, Qpn, State, Zeroed};
@@ -55,6 +55,10 @@ cc_core::settings! {
         ack_dscp: Count, 0..=63, [];
         /// 802.1p priority of an acknowledgement, used where the data packet had a VLAN tag.
         ack_802p_prio: Count, 0..=7, [];
+        /// Function of U in (5): 1 - tanh U, 1 - sigmoid U (S1), or 2 - 2 sigmoid U (S2).
+        response: Choice(RESPONSES), 0..=2, [];
+        /// Parts of the law: fair share and PID control, PID control alone, or the fair share alone (EWA).
+        control: Choice(CONTROLS), 0..=2, [];
     }
 }
 
@@ -71,6 +75,8 @@ pub const STABLE: RccSettings = RccSettings {
     unwind: 1,
     ack_dscp: 48,
     ack_802p_prio: 6,
+    response: 0,
+    control: 0,
 };
 
 /// The paper's equations, with the gains of its evaluation.
@@ -124,11 +130,14 @@ impl Params {
         let (samples, unwinds) = (settings.samples as u8, settings.unwind == 1);
         let marking =
             CnpMarking { dscp: settings.ack_dscp as u8, priority: settings.ack_802p_prio as u8, ecn: Ecn::Ect0 };
+        let shared = div_bitwise(u64::from(carried).wrapping_mul(settings.share.into()), 1_000_000) as u32;
+        let least = Bytes::new(settings.min_window);
+        let law = LawParams::new(round, gains, settings.delta, settings.eta, samples, least, unwinds);
         // From 2^30 to 2^31.
         let bits = 31_u32.wrapping_add(carried.ilog2());
         Ok(Self {
-            law: LawParams::new(round, gains, settings.delta, settings.eta, samples, Bytes::new(settings.min_window), unwinds),
-            shared: div_bitwise(u64::from(carried).wrapping_mul(settings.share.into()), 1_000_000) as u32,
+            law: law.compared(settings.response, settings.control, Bytes::new(shared)),
+            shared,
             per_round: div_bitwise(1_u64.wrapping_shl(bits), carried) as u32,
             below: bits.wrapping_sub(16) as u8,
             epoch: (10..25).find(|&bits| (14 << bits) >= round.get().saturating_mul(16)).unwrap_or(25),

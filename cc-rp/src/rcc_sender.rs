@@ -23,7 +23,7 @@ use crate::rcc::{self, ProgressSnapshot, PsnProgress};
 use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals};
 use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::rcc::{Gains, Law, LawParams, LawSnapshot};
+use cc_core::rcc::{CONTROLS, Gains, Law, LawParams, LawSnapshot, RESPONSES};
 use cc_core::{Bytes, Delay, Grant, Link, Nanos, Stamp, State};
 
 cc_core::settings! {
@@ -47,6 +47,10 @@ cc_core::settings! {
         min_rate: Mbps, 1..=1_600_000, [];
         /// 1: anti-windup, U does not fall below 0 while the fair share limits the window; 0: as in the paper.
         unwind: Count, 0..=1, [];
+        /// Function of U in (5): 1 - tanh U, 1 - sigmoid U (S1), or 2 - 2 sigmoid U (S2).
+        response: Choice(RESPONSES), 0..=2, [];
+        /// Parts of the law: fair share and PID control, PID control alone, or the fair share alone (EWA).
+        control: Choice(CONTROLS), 0..=2, [];
     }
 }
 
@@ -61,6 +65,8 @@ pub const STABLE: RccSenderSettings = RccSenderSettings {
     base_rtt: 0,
     min_rate: 10,
     unwind: 1,
+    response: 0,
+    control: 0,
 };
 
 /// The paper's equations, with the gains of its evaluation.
@@ -172,6 +178,7 @@ impl ReactionPoint for RccSender {
             ..LawParams::new(round, gains, settings.delta, settings.eta, samples, window.least, unwinds)
         };
         let shared = div_bitwise(u64::from(window.most.get()).wrapping_mul(settings.share.into()), 1_000_000) as u32;
+        let law = law.compared(settings.response, settings.control, Bytes::new(shared));
         Ok(Params { window, law, shared, timeout: Nanos::new(round.get().saturating_mul(16)) })
     }
 

@@ -458,9 +458,9 @@ typedef struct { uint32_t opaque[5]; } rnic_rp_rcc_flow;
 RNIC_RP_FUNCTIONS(rcc);
 
 /* rcc_sender: takes SENT, ACK, NACK, WAKE; the receiver runs rnic_np_rcc_sender */
-#define RNIC_RP_RCC_SENDER_PORT_BYTES 184u
+#define RNIC_RP_RCC_SENDER_PORT_BYTES 200u
 #define RNIC_RP_RCC_SENDER_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[23]; } rnic_rp_rcc_sender_port;
+typedef struct { uint64_t opaque[25]; } rnic_rp_rcc_sender_port;
 #define RNIC_RP_RCC_SENDER_FLOW_BYTES 44u
 #define RNIC_RP_RCC_SENDER_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[11]; } rnic_rp_rcc_sender_flow;
@@ -475,6 +475,8 @@ typedef struct { uint32_t opaque[11]; } rnic_rp_rcc_sender_flow;
 #define RNIC_RP_RCC_SENDER_BASE_RTT 6u /* 0 to 10000000 ns */
 #define RNIC_RP_RCC_SENDER_MIN_RATE 7u /* 1 to 1600000 Mb/s */
 #define RNIC_RP_RCC_SENDER_UNWIND 8u /* 0 to 1 */
+#define RNIC_RP_RCC_SENDER_RESPONSE 9u /* 0 to 2: tanh, sigmoid, double_sigmoid */
+#define RNIC_RP_RCC_SENDER_CONTROL 10u /* 0 to 2: both, pid, ewa */
 RNIC_RP_FUNCTIONS(rcc_sender);
 
 /* dcqcn_tcd: takes SENT, CNP, WAKE; the receiver runs rnic_np_dcqcn_tcd */
@@ -662,9 +664,9 @@ typedef struct { uint32_t opaque[2]; } rnic_np_echo_flow;
 RNIC_NP_FUNCTIONS(echo);
 
 /* rcc */
-#define RNIC_NP_RCC_PORT_BYTES 216u
+#define RNIC_NP_RCC_PORT_BYTES 232u
 #define RNIC_NP_RCC_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[27]; } rnic_np_rcc_port;
+typedef struct { uint64_t opaque[29]; } rnic_np_rcc_port;
 #define RNIC_NP_RCC_FLOW_BYTES 32u
 #define RNIC_NP_RCC_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[8]; } rnic_np_rcc_flow;
@@ -681,12 +683,14 @@ typedef struct { uint32_t opaque[8]; } rnic_np_rcc_flow;
 #define RNIC_NP_RCC_UNWIND 8u /* 0 to 1 */
 #define RNIC_NP_RCC_ACK_DSCP 9u /* 0 to 63 */
 #define RNIC_NP_RCC_ACK_802P_PRIO 10u /* 0 to 7 */
+#define RNIC_NP_RCC_RESPONSE 11u /* 0 to 2: tanh, sigmoid, double_sigmoid */
+#define RNIC_NP_RCC_CONTROL 12u /* 0 to 2: both, pid, ewa */
 RNIC_NP_FUNCTIONS(rcc);
 
 /* rcc_sender */
-#define RNIC_NP_RCC_SENDER_PORT_BYTES 216u
+#define RNIC_NP_RCC_SENDER_PORT_BYTES 232u
 #define RNIC_NP_RCC_SENDER_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[27]; } rnic_np_rcc_sender_port;
+typedef struct { uint64_t opaque[29]; } rnic_np_rcc_sender_port;
 #define RNIC_NP_RCC_SENDER_FLOW_BYTES 12u
 #define RNIC_NP_RCC_SENDER_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[3]; } rnic_np_rcc_sender_flow;
@@ -703,6 +707,8 @@ typedef struct { uint32_t opaque[3]; } rnic_np_rcc_sender_flow;
 #define RNIC_NP_RCC_SENDER_UNWIND 8u /* 0 to 1 */
 #define RNIC_NP_RCC_SENDER_ACK_DSCP 9u /* 0 to 63 */
 #define RNIC_NP_RCC_SENDER_ACK_802P_PRIO 10u /* 0 to 7 */
+#define RNIC_NP_RCC_SENDER_RESPONSE 11u /* 0 to 2: tanh, sigmoid, double_sigmoid */
+#define RNIC_NP_RCC_SENDER_CONTROL 12u /* 0 to 2: both, pid, ewa */
 RNIC_NP_FUNCTIONS(rcc_sender);
 
 /* dcqcn_tcd */
