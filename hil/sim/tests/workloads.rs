@@ -76,6 +76,18 @@ fn a_response_begins_when_the_request_is_there_and_the_next_request_when_the_res
 }
 
 /// Without requests a round ends with the acknowledgement.
+/// Each sender begins three flows, which start at nine different times.
+#[test]
+fn copies_of_a_flow_start_at_times_of_their_own() {
+    let input = star(4, "kind = \"incast\"\nbytes = 1000\ncopies = 3\nspread = \"1ms\"", &[]);
+    let mut starts: Vec<Picos> = input.flows.iter().map(|flow| flow.start).collect();
+    starts.dedup();
+    assert_eq!(starts.len(), 9);
+    for host in 1..4 {
+        assert_eq!(input.flows.iter().filter(|flow| (flow.source, flow.destination) == (host, 0)).count(), 3);
+    }
+}
+
 #[test]
 fn flows_are_repeated_after_their_acknowledgement() {
     let input = star(2, "kind = \"pairs\"\npairs = [[1, 0]]\nbytes = 3000\nrepeat = 3\ngap = \"1us\"", &[]);

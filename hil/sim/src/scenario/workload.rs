@@ -250,9 +250,13 @@ fn fits(table: &Table<'_>, flows: f64) -> Result<()> {
     if flows > f64::from(MOST_FLOWS) { Err(table.error(&message)) } else { Ok(()) }
 }
 
-/// Flows that begin as the keys of their table say: together, a step apart or at random; once or in rounds; by themselves or at
-/// requests.
-fn in_rounds(table: &Table<'_>, seed: u64, mut flows: Vec<HostFlow>) -> Result<HostFlows> {
+/// Flows that begin as the keys of their table say: once or in copies; together, a step apart or at random; once or in rounds; by
+/// themselves or at requests.
+fn in_rounds(table: &Table<'_>, seed: u64, flows: Vec<HostFlow>) -> Result<HostFlows> {
+    let what = "a number of flows, at least 1";
+    let copies = table.get("copies", what, |value| count(value, 1, MOST_FLOWS))?.unwrap_or(1);
+    fits(table, flows.len() as f64 * f64::from(copies))?;
+    let mut flows = flows.repeat(copies as usize);
     if let Some(step) = table.get("stagger", TIME, time)? {
         stagger(&mut flows, step);
     }
