@@ -9,9 +9,10 @@
 //! grow with the number of flows. There is no byte counter.
 //!
 //! Choices where the paper is silent or contradicts itself:
-//! - (16) and (17) are evaluated whenever a period begins, with the rate of that moment, and the fixed periods for a
-//!   short tau are not below lambda M / R_C either: a rate that has grown would otherwise keep waiting for the packet
-//!   time of the rate that it was cut to. `timers` = `cut_only`, and with it the preset `paper`, follows the text;
+//! - (16) and (17) are evaluated whenever a period begins, with the rate of that moment: a rate that has grown would otherwise
+//!   keep waiting for the packet time of the rate that it was cut to. `timers` = `cut_only`, and with it the preset `paper`,
+//!   follows the text. While tau is short, periods are the fixed ones at any rate: were they at least lambda M / R_C, eight flows
+//!   that the queue of a common start has cut to the floor would take 40 ms to return from it;
 //! - in the preset `stable` both periods for a short tau are 110 us, lambda times DCQCN's 55 us, so that they do not jump where
 //!   tau passes 50 us. With 55 us the flow with the highest rate takes what others leave: Jain's index of 8 to 40 flows at 40
 //!   Gb/s is 0.15 to 0.53, and with 110 us 0.999;
@@ -309,14 +310,10 @@ impl DcqcnPlus {
         self.alpha_due = cx.clock_without_pauses.after(self.length(p, &p.alpha_decay, packet_time)); // (16)
     }
 
-    /// M / R_C, at most [`LONGEST`]; zero where it has no effect because another period is longer.
+    /// M / R_C, at most [`LONGEST`]; zero where it has no effect because tau is short or longer than it.
     #[inline]
     fn packet_time(&self, p: &Params) -> Nanos {
-        let is_covered = if self.period > p.adapts_above {
-            self.current.bytes_in(self.period) >= p.packet
-        } else {
-            self.current >= p.fast
-        };
+        let is_covered = self.period <= p.adapts_above || self.current.bytes_in(self.period) >= p.packet;
         if is_covered || p.is_literal { Nanos::ZERO } else { self.current.time_for(p.packet).min(LONGEST) }
     }
 
@@ -326,7 +323,7 @@ impl DcqcnPlus {
         if self.period > p.adapts_above {
             timer.stretch(self.period.max(packet_time))
         } else {
-            timer.stretch(packet_time).max(timer.fixed)
+            timer.fixed
         }
     }
 

@@ -67,8 +67,7 @@ mod oracle {
             match (self.tau > 50_000.0, c.literal) {
                 (true, true) => lambda * self.tau,
                 (true, false) => lambda * self.tau.max(M / self.r_c), // (16), (17)
-                (false, true) => c.short,
-                (false, false) => c.short.max(lambda * M / self.r_c),
+                (false, _) => c.short,
             }
             .min(1e9)
         }

@@ -98,8 +98,6 @@ cc_core::zeroed! {
         pub(super) initial_alpha: Frac,
         pub(super) increase: Timer,
         pub(super) alpha_decay: Timer,
-        /// The rate from which on both fixed periods are at least lambda packet times.
-        pub(super) fast: Rate,
         pub(super) adapts_above: Nanos,
         /// M.
         pub(super) packet: Bytes,
@@ -123,11 +121,6 @@ cc_core::zeroed! {
 }
 
 impl Timer {
-    /// The rate from which on the fixed period is at least lambda packet times. `lambda` is at most 16 384, and so is `packet`.
-    const fn fast(&self, packet: u32) -> Rate {
-        Bytes::new(self.lambda.wrapping_mul(packet) >> 10).per(self.fixed)
-    }
-
     /// Lambda times the period, up to [`LONGEST`].
     #[inline]
     pub(super) fn stretch(&self, period: Nanos) -> Nanos {
@@ -186,7 +179,6 @@ impl Params {
             initial_alpha: Frac::from_ratio(settings.initial_alpha_value, 1024),
             increase,
             alpha_decay,
-            fast: increase.fast(settings.packet).max(alpha_decay.fast(settings.packet)),
             adapts_above: nanos(settings.adapts_above),
             packet: Bytes::new(settings.packet),
             threshold: settings.rpg_threshold as u8,
