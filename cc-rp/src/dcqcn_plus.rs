@@ -320,11 +320,7 @@ impl DcqcnPlus {
     /// (16) and (17): how long a timer that starts now is to run.
     #[inline]
     fn length(&self, p: &Params, timer: &Timer, packet_time: Nanos) -> Nanos {
-        if self.period > p.adapts_above {
-            timer.stretch(self.period.max(packet_time))
-        } else {
-            timer.fixed
-        }
+        if self.period > p.adapts_above { timer.stretch(self.period.max(packet_time)) } else { timer.fixed }
     }
 
     /// Reduces alpha for a pause of this many nanoseconds.

@@ -322,7 +322,8 @@ mod tests {
     /// In a round trip it sends that much, however fast the port.
     #[test]
     fn a_first_window_limits_what_a_flow_sends_before_its_first_acknowledgement() {
-        for (first_window, window, gbps) in [(1_064, 1_064, 1_064.0 / 1_500.0), (15_000, 15_000, 10.0), (1_000_000, 150_000, 100.0)]
+        for (first_window, window, gbps) in
+            [(1_064, 1_064, 1_064.0 / 1_500.0), (15_000, 15_000, 10.0), (1_000_000, 150_000, 100.0)]
         {
             let params = Rcc::check(&RccSettings { first_window, ..PAPER }, &LINK).unwrap();
             let flow = Rcc::open(&Bench::cx(&params));

@@ -196,7 +196,8 @@ fn a_flow_is_removed_when_it_was_unmarked_in_three_slots_and_its_last_cnp_is_100
 /// and at most two units, and its CNPs are 45 us apart and at most two units more.
 #[test]
 fn a_flow_stays_on_the_list_for_the_whole_idle_time_of_up_to_10_s() {
-    for (idle_time, unit) in [(100_000, 1_024), (300_000, 1_024), (536_000, 1_024), (537_000, 2_048), (10_000_000, 32_768)]
+    for (idle_time, unit) in
+        [(100_000, 1_024), (300_000, 1_024), (536_000, 1_024), (537_000, 2_048), (10_000_000, 32_768)]
     {
         let settings = DcqcnPlusSettings { idle_time, ..STABLE.values };
         let mut bench = Bench::<16, 4>::new(&settings, 1_000_000_000);

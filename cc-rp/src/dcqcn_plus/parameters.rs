@@ -41,8 +41,7 @@ cc_core::settings! {
 }
 
 /// The values of the paper.
-pub const PAPER: DcqcnPlusSettings =
-    DcqcnPlusSettings { rpg_time_reset: 55, dce_tcp_rtt: 55, timers: 1, ..STABLE };
+pub const PAPER: DcqcnPlusSettings = DcqcnPlusSettings { rpg_time_reset: 55, dce_tcp_rtt: 55, timers: 1, ..STABLE };
 
 /// The paper's law with the periods that 8 to 40 flows need.
 pub const STABLE: DcqcnPlusSettings = DcqcnPlusSettings {

@@ -226,7 +226,8 @@ fn ten_hyper_periods_raise_a_small_rate_two_hundred_times() {
 fn recovery_ends_within_a_hundred_steps() {
     for gbps in [1, 10, 40, 100, 400, 800, 2_047] {
         for rpg_min_rate in [0, 1] {
-            let mut flow = Flow::cut_to(DcqcnPlusSettings { rpg_min_rate, ..RECOMPUTED }, gbps, Rate::ZERO, Nanos::ZERO);
+            let mut flow =
+                Flow::cut_to(DcqcnPlusSettings { rpg_min_rate, ..RECOMPUTED }, gbps, Rate::ZERO, Nanos::ZERO);
             (flow.state.current, flow.state.target) = (flow.params.floor, flow.params.floor);
             flow.state.alpha = Frac::ZERO;
             let steps = (1..).find(|_| {
@@ -301,8 +302,12 @@ fn the_wake_comes_when_the_pause_is_over() {
 #[test]
 fn alpha_decays_in_pauses_or_stays() {
     let cut_after = |alpha_in_pause| {
-        let mut flow =
-            Flow::cut_to(DcqcnPlusSettings { alpha_in_pause, ..RECOMPUTED }, 10, Rate::from_gbps(1), Nanos::new(100_000));
+        let mut flow = Flow::cut_to(
+            DcqcnPlusSettings { alpha_in_pause, ..RECOMPUTED },
+            10,
+            Rate::from_gbps(1),
+            Nanos::new(100_000),
+        );
         flow.paused = 25_600_000;
         flow.on(25_600 * US, Event::Wake);
         let before = flow.state.current;
@@ -320,8 +325,12 @@ fn alpha_decays_in_pauses_or_stays() {
 #[test]
 fn a_total_of_pauses_that_steps_back_leaves_alpha_as_it_is() {
     for wakes in [false, true] {
-        let mut flow =
-            Flow::cut_to(DcqcnPlusSettings { alpha_in_pause: 0, ..RECOMPUTED }, 10, Rate::from_gbps(1), Nanos::new(100_000));
+        let mut flow = Flow::cut_to(
+            DcqcnPlusSettings { alpha_in_pause: 0, ..RECOMPUTED },
+            10,
+            Rate::from_gbps(1),
+            Nanos::new(100_000),
+        );
         flow.paused = 50_000;
         flow.after(US, PLAIN);
         let alpha = flow.state.alpha();
