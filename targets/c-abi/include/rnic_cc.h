@@ -309,9 +309,9 @@ typedef struct { uint32_t opaque[9]; } rnic_rp_dcqcn_flow;
 RNIC_RP_FUNCTIONS(dcqcn);
 
 /* dcqcn_plus: takes CNP, WAKE; the receiver runs rnic_np_dcqcn_plus */
-#define RNIC_RP_DCQCN_PLUS_PORT_BYTES 200u
+#define RNIC_RP_DCQCN_PLUS_PORT_BYTES 192u
 #define RNIC_RP_DCQCN_PLUS_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[25]; } rnic_rp_dcqcn_plus_port;
+typedef struct { uint64_t opaque[24]; } rnic_rp_dcqcn_plus_port;
 #define RNIC_RP_DCQCN_PLUS_FLOW_BYTES 36u
 #define RNIC_RP_DCQCN_PLUS_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[9]; } rnic_rp_dcqcn_plus_flow;
@@ -445,9 +445,9 @@ typedef struct { uint32_t opaque[7]; } rnic_rp_swift_flow;
 RNIC_RP_FUNCTIONS(swift);
 
 /* rcc: takes SENT, ACK, NACK, WAKE; the receiver runs rnic_np_rcc */
-#define RNIC_RP_RCC_PORT_BYTES 120u
+#define RNIC_RP_RCC_PORT_BYTES 128u
 #define RNIC_RP_RCC_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[15]; } rnic_rp_rcc_port;
+typedef struct { uint64_t opaque[16]; } rnic_rp_rcc_port;
 #define RNIC_RP_RCC_FLOW_BYTES 20u
 #define RNIC_RP_RCC_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[5]; } rnic_rp_rcc_flow;
@@ -455,12 +455,13 @@ typedef struct { uint32_t opaque[5]; } rnic_rp_rcc_flow;
 #define RNIC_RP_RCC_PRESET_PAPER 1u
 #define RNIC_RP_RCC_BASE_RTT 0u /* 0 to 10000000 ns */
 #define RNIC_RP_RCC_MIN_RATE 1u /* 1 to 1600000 Mb/s */
+#define RNIC_RP_RCC_FIRST_WINDOW 2u /* 0 to 1000000000 B */
 RNIC_RP_FUNCTIONS(rcc);
 
 /* rcc_sender: takes SENT, ACK, NACK, WAKE; the receiver runs rnic_np_rcc_sender */
-#define RNIC_RP_RCC_SENDER_PORT_BYTES 200u
+#define RNIC_RP_RCC_SENDER_PORT_BYTES 208u
 #define RNIC_RP_RCC_SENDER_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[25]; } rnic_rp_rcc_sender_port;
+typedef struct { uint64_t opaque[26]; } rnic_rp_rcc_sender_port;
 #define RNIC_RP_RCC_SENDER_FLOW_BYTES 44u
 #define RNIC_RP_RCC_SENDER_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[11]; } rnic_rp_rcc_sender_flow;
@@ -603,7 +604,8 @@ typedef struct { uint64_t opaque[20]; } rnic_rp_mlcc_port;
 #define RNIC_RP_MLCC_FLOW_BYTES 112u
 #define RNIC_RP_MLCC_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[28]; } rnic_rp_mlcc_flow;
-#define RNIC_RP_MLCC_PRESET_PAPER 0u
+#define RNIC_RP_MLCC_PRESET_STABLE 0u
+#define RNIC_RP_MLCC_PRESET_PAPER 1u
 #define RNIC_RP_MLCC_ETA 0u /* 500000 to 1000000 ppm */
 #define RNIC_RP_MLCC_MAX_STAGE 1u /* 0 to 255 */
 #define RNIC_RP_MLCC_LOCAL_RTT 2u /* 0 to 16000000 ns */
@@ -727,13 +729,14 @@ typedef struct { uint32_t opaque[3]; } rnic_np_dcqcn_tcd_flow;
 RNIC_NP_FUNCTIONS(dcqcn_tcd);
 
 /* mlcc */
-#define RNIC_NP_MLCC_PORT_BYTES 216u
+#define RNIC_NP_MLCC_PORT_BYTES 224u
 #define RNIC_NP_MLCC_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[27]; } rnic_np_mlcc_port;
+typedef struct { uint64_t opaque[28]; } rnic_np_mlcc_port;
 #define RNIC_NP_MLCC_FLOW_BYTES 280u
 #define RNIC_NP_MLCC_FLOW_ALIGN 8u
 typedef struct { uint64_t opaque[35]; } rnic_np_mlcc_flow;
-#define RNIC_NP_MLCC_PRESET_PAPER 0u
+#define RNIC_NP_MLCC_PRESET_STABLE 0u
+#define RNIC_NP_MLCC_PRESET_PAPER 1u
 #define RNIC_NP_MLCC_ETA 0u /* 500000 to 1000000 ppm */
 #define RNIC_NP_MLCC_MAX_STAGE 1u /* 0 to 255 */
 #define RNIC_NP_MLCC_LOCAL_RTT 2u /* 0 to 16000000 ns */
@@ -742,9 +745,10 @@ typedef struct { uint64_t opaque[35]; } rnic_np_mlcc_flow;
 #define RNIC_NP_MLCC_MIN_RATE 5u /* 0 to 1600000 Mb/s */
 #define RNIC_NP_MLCC_THETA 6u /* 1000000 to 500000000 ns */
 #define RNIC_NP_MLCC_TARGET_DELAY 7u /* 0 to 100000000 ns */
-#define RNIC_NP_MLCC_INT_MULTI 8u /* 1 to 64 */
-#define RNIC_NP_MLCC_ACK_DSCP 9u /* 0 to 63 */
-#define RNIC_NP_MLCC_ACK_802P_PRIO 10u /* 0 to 7 */
+#define RNIC_NP_MLCC_TOKEN_DIVISOR 8u /* 0 to 1: r_credit, r_dqm */
+#define RNIC_NP_MLCC_INT_MULTI 9u /* 1 to 64 */
+#define RNIC_NP_MLCC_ACK_DSCP 10u /* 0 to 63 */
+#define RNIC_NP_MLCC_ACK_802P_PRIO 11u /* 0 to 7 */
 RNIC_NP_FUNCTIONS(mlcc);
 
 #ifdef __cplusplus
