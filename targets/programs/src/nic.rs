@@ -191,7 +191,8 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
     pub fn grow(&mut self, flows: usize, peers: usize) {
         self.rp.grow(flows);
         self.np.grow(peers.div_ceil(WAYS));
-        self.remotes.grow(flows.div_ceil(WAYS));
+        // A set for each flow: of sets of four ways that are a quarter full, one in 150,000 would need a fifth.
+        self.remotes.grow(flows);
     }
 
     /// The reaction point.
