@@ -5,8 +5,8 @@ mod sent;
 use cc_core::table::Fixed;
 use cc_core::wire::shim::{self, IntShim};
 use cc_core::wire::{
-    Addresses, Bth, CnpMarking, Extensions, Frame, Icrc, Mac, RateMessage, Response, Roce, Shims, TableCrc, Tags,
-    opcode,
+    Addresses, Bth, CnpMarking, Extensions, FRAMING, Frame, Icrc, Mac, RateMessage, Response, Roce, Shims, TableCrc,
+    Tags, opcode,
 };
 use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Ecn, Hop, Instant, IntLayout, Link, Nanos, Qpn, Rate};
 use cc_cp::lscc::direct_int::{self, DirectInt};
@@ -46,8 +46,12 @@ impl<S: OnQueues> Bench<S> {
         self.on(now, &Event::Arrival { packet: Packet::roce(&roce), queued: Bytes::ZERO });
     }
 
-    /// A packet of `bytes` bytes leaves. Returns the stage's verdict on it, and the CNP that the stage sends because of it.
+    /// A packet that has `bytes` bytes on the line, if any, joins the queue and leaves. Returns the stage's verdict on it, and the CNP
+    /// that the stage sends because of it.
     fn departs(&mut self, now: u64, frame: &[u8], bytes: u32) -> (Verdict, Option<Vec<u8>>) {
+        if bytes > 0 {
+            self.on(now, &Event::Enqueue { bytes: Bytes::new(bytes - FRAMING) });
+        }
         let roce = Roce::of(frame).unwrap();
         let (packet, queued) = (Packet { bytes: Bytes::new(bytes), roce: Some(&roce) }, Bytes::new(bytes));
         let verdict = self.on(now, &Event::Departure { packet, ecn: roce.ecn, queued, port_queued: queued });
@@ -135,7 +139,7 @@ fn telemetry_that_cannot_take_one_more_record_is_not_returned() {
 #[test]
 fn a_direct_cnp_is_a_valid_frame_to_the_sender() {
     for six in [false, true] {
-        let mut bench = Bench::<RateLimiting>::new(&rate_limiting::PRESETS[0].values);
+        let mut bench = Bench::<RateLimiting>::new(&rate_limiting::PAPER);
         bench.grants(1_000);
         let frame = data((six, 2, 0x0012_3456), IntLayout::Wide, &[], 0);
         assert_eq!(bench.departs(0, &frame, 2_100_000).1, None);
@@ -151,7 +155,7 @@ fn a_direct_cnp_is_a_valid_frame_to_the_sender() {
 
 #[test]
 fn a_standard_cnp_marks_only_the_flows_between_its_addresses() {
-    let mut bench = Bench::<RateLimiting>::new(&rate_limiting::PRESETS[0].values);
+    let mut bench = Bench::<RateLimiting>::new(&rate_limiting::PAPER);
     bench.grants(1_000);
     let flows = [(false, 2, 17), (false, 2, 18), (false, 3, 17)].map(|flow| data(flow, IntLayout::Wide, &[], 0));
     let sends = |bench: &mut Bench<RateLimiting>, now: u64, flow: usize, bytes: u32| {
