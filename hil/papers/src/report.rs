@@ -262,6 +262,6 @@ pub fn markdown(outcomes: &[Outcome]) -> String {
 impl Outcome {
     /// The name of the file of a figure.
     pub fn file(&self, figure: &str) -> String {
-        format!("{}-{figure}.svg", self.id.to_lowercase())
+        format!("{}-{figure}.svg", self.id.to_lowercase()).replace(' ', "-")
     }
 }
