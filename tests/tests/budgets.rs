@@ -121,7 +121,7 @@ fn worst_step(board: &Board<Ibex>) -> u64 {
 }
 
 /// The overdue steps of DCQCN+ have different lengths and are therefore caught up one by one. Their number is largest from the
-/// minimum rate and with a small hyper step: at most 9,600 cycles were measured with the presets, 11,300 with the small step.
+/// minimum rate and with a small hyper step. It is smallest after one CNP at 10 Gb/s with periods of 110 us, 2,384 cycles.
 #[test]
 fn a_wake_of_dcqcn_plus_that_comes_most_of_a_second_late_takes_at_most_12000_cycles() {
     for (preset, sets) in [("stable", &[][..]), ("paper", &[]), ("stable", &["hyper_step=1000".to_owned()])] {
@@ -134,7 +134,7 @@ fn a_wake_of_dcqcn_plus_that_comes_most_of_a_second_late_takes_at_most_12000_cyc
             }
             notify(&mut board, start + 900_000_000);
             let worst = worst_step(&board);
-            assert!((3_000..=late("dcqcn_plus")).contains(&worst), "{request:?}, {cnps} CNPs: {worst} cycles");
+            assert!((2_000..=late("dcqcn_plus")).contains(&worst), "{request:?}, {cnps} CNPs: {worst} cycles");
         }
     }
 }
