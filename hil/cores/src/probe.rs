@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub const KINDS: [&str; 9] = ["sent", "ack", "nack", "cnp", "rtt", "wake", "data", "pause", "switch_int"];
 
 /// The kinds of events at the queues of a switch.
-const STAGE_KINDS: [&str; 6] = ["arrival", "release", "departure", "pause", "peer", "wake"];
+const STAGE_KINDS: [&str; 7] = ["arrival", "enqueue", "release", "departure", "pause", "peer", "wake"];
 
 /// The measured spans of an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
