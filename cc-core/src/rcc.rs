@@ -140,6 +140,12 @@ impl Response {
     }
 }
 
+/// Where the values of the presets `stable` and `paper` are from, which the receiver and RCC-sender share.
+pub const PRESET_SOURCES: [&str; 2] = [
+    "RCC IV-D: K_p in 1 to 16, K_d in 1e3 to 7e3 \"in actual use\"; delta, eta, n: III-F; the rest, and anti-windup, ours",
+    "RCC V-A: K_p = 1e4, K_d = 1e5; no anti-windup; the rest as in `stable`",
+];
+
 /// What the law consists of: both parts, PID control, or equal windows (EWA), the fair share.
 pub const CONTROLS: &[&str] = &["both", "pid", "ewa"];
 

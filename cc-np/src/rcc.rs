@@ -25,7 +25,7 @@ use crate::{Arrival, CnpPolicy, Cx, Event, NotificationPoint, Reply};
 use cc_core::fixed::types::U0F16;
 use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::rcc::{CONTROLS, Gains, Law, LawParams, LawSnapshot, RESPONSES};
+use cc_core::rcc::{CONTROLS, Gains, Law, LawParams, LawSnapshot, PRESET_SOURCES, RESPONSES};
 use cc_core::table::{SetAssocTable, SetAssocTableIn, Storage};
 use cc_core::wire::{CnpMarking, FRAMING};
 use cc_core::{Bytes, Ecn, Grant, Instant, Link, Mark, Nanos, Qpn, State, Zeroed};
@@ -84,17 +84,8 @@ pub const PAPER: RccSettings = RccSettings { k_p: 10_000, k_d: 100_000, unwind: 
 
 /// The presets, the default first.
 pub(crate) const PRESETS: &[Preset<RccSettings>] = &[
-    Preset {
-        name: "stable",
-        source: "RCC IV-D: K_p in 1 to 16, K_d in 1e3 to 7e3 \"in actual use\"; delta, eta, n: III-F; the rest, and \
-                 anti-windup, ours",
-        values: STABLE,
-    },
-    Preset {
-        name: "paper",
-        source: "RCC V-A: K_p = 1e4, K_d = 1e5; no anti-windup; the rest as in `stable`",
-        values: PAPER,
-    },
+    Preset { name: "stable", source: PRESET_SOURCES[0], values: STABLE },
+    Preset { name: "paper", source: PRESET_SOURCES[1], values: PAPER },
 ];
 
 cc_core::zeroed! {

@@ -23,7 +23,7 @@ use crate::rcc::{self, ProgressSnapshot, PsnProgress};
 use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, Signals};
 use cc_core::math::div_bitwise;
 use cc_core::params::{ParamError, Preset, Settings};
-use cc_core::rcc::{CONTROLS, Gains, Law, LawParams, LawSnapshot, RESPONSES};
+use cc_core::rcc::{CONTROLS, Gains, Law, LawParams, LawSnapshot, PRESET_SOURCES, RESPONSES};
 use cc_core::{Bytes, Delay, Grant, Link, Nanos, Stamp, State};
 
 cc_core::settings! {
@@ -137,17 +137,8 @@ impl ReactionPoint for RccSender {
 
     const NAME: &'static str = "rcc_sender";
     const PRESETS: &'static [Preset<RccSenderSettings>] = &[
-        Preset {
-            name: "stable",
-            source: "RCC IV-D: K_p in 1 to 16, K_d in 1e3 to 7e3 \"in actual use\"; delta, eta, n: III-F; the rest, and \
-                     anti-windup, ours",
-            values: STABLE,
-        },
-        Preset {
-            name: "paper",
-            source: "RCC V-A: K_p = 1e4, K_d = 1e5; no anti-windup; the rest as in `stable`",
-            values: PAPER,
-        },
+        Preset { name: "stable", source: PRESET_SOURCES[0], values: STABLE },
+        Preset { name: "paper", source: PRESET_SOURCES[1], values: PAPER },
     ];
     const EVENTS: EventSet = EventSet::SENT.with(EventSet::ACK).with(EventSet::NACK).with(EventSet::WAKE);
     const SIGNALS: Signals = Signals::GRANT.with(Signals::DELAY);
