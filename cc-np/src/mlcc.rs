@@ -41,8 +41,8 @@
 //! - alpha = 1/2 is not a setting: on average a packet changes dw by 2 alpha R_raw / R_credit - 1, or 2 alpha R_raw / R_DQM - 1,
 //!   so that dw stops where R_raw is equal to the divisor with this value only;
 //! - R_raw itself is not bounded: (7) limits its effect to that of twice the divisor, and an R_raw below zero counts as zero.
-//!   R_credit / R_DQM counts as 256 where it is more. D_pre is limited to the range from -RTT_C to theta + D_t, and dw so that R_DQM is between the lowest rate and the port's
-//!   speed;
+//!   R_credit / R_DQM counts as 256 where it is more. D_pre is limited to the range from -RTT_C to theta + D_t, and dw so that
+//!   R_DQM is between the lowest rate and the port's speed;
 //! - every acknowledgement carries C_R and both rates, not only the first after a round, so that the loop goes on when one is
 //!   lost;
 //! - when C_D has not been equal to C_R for eight RTT_D, because the switch has removed the flow's record, C_R is set to C_D + 1,
