@@ -44,6 +44,8 @@ struct FlowQueue {
     levels: Levels,
     left: u64,
     windows: Vec<u128>,
+    /// The bytes' integral over time when the last window ended.
+    before: u128,
 }
 
 impl FlowQueueMeasurement {
@@ -54,6 +56,7 @@ impl FlowQueueMeasurement {
             levels: Levels::begin(0, began.unwrap_or(now)),
             left: 0,
             windows: vec![0; windows],
+            before: 0,
         });
         let before = queue.levels.value();
         let after = if joins { before + bytes } else { before - bytes };
@@ -78,15 +81,15 @@ impl FlowQueueMeasurement {
         self.windows += 1;
         for queue in self.queues.values_mut() {
             queue.levels.change(queue.levels.value(), at);
-            let before = queue.windows.iter().sum::<u128>();
-            queue.windows.push(queue.levels.integral() - before);
+            let before = std::mem::replace(&mut queue.before, queue.levels.integral());
+            queue.windows.push(queue.before - before);
         }
     }
 
     /// The interval has ended. `place` returns node and number of a port.
     pub(super) fn end(&mut self, at: Picos, place: impl Fn(u32) -> (u32, u32)) -> Vec<MeasuredFlowQueue> {
         let queues = std::mem::take(&mut self.queues);
-        let measured = queues.into_iter().map(|((port, flow), FlowQueue { mut levels, left, windows })| {
+        let measured = queues.into_iter().map(|((port, flow), FlowQueue { mut levels, left, windows, .. })| {
             levels.change(levels.value(), at);
             let (node, port) = place(port);
             MeasuredFlowQueue { node, port, flow, levels, left, windows }
