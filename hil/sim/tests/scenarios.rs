@@ -795,16 +795,21 @@ fn the_summary_shows_all_tables_with_what_was_in_effect() {
     assert_eq!(25_000 + 84 + 3 * (1_058 + 24), 28_330);
 }
 
+/// Four hosts that send 1 MB each to a fifth, without congestion control, with these tables in addition.
+fn four_to_one(tables: &str) -> Input {
+    let text = format!(
+        "{tables}\n[topology]\nkind = \"star\"\nhosts = 5\nrate = \"100Gb/s\"\ndelay = \"1us\"\n\
+         [algorithm]\nname = \"pfc\"\n[[workload]]\nkind = \"incast\"\nbytes = \"1MB\"\n"
+    );
+    read(&text, &[]).unwrap()
+}
+
 /// Four hosts send 1 MB each to one that pauses them: what the summary says of packets that are dropped all the same, and of a window
 /// that no interval has room for.
 #[test]
 fn warnings_name_what_causes_losses_and_windows_that_do_not_fit() {
     let warnings = |tables: &str| {
-        let text = format!(
-            "{tables}\n[topology]\nkind = \"star\"\nhosts = 5\nrate = \"100Gb/s\"\ndelay = \"1us\"\n\
-             [algorithm]\nname = \"pfc\"\n[[workload]]\nkind = \"incast\"\nbytes = \"1MB\"\n"
-        );
-        let input = read(&text, &[]).unwrap();
+        let input = four_to_one(tables);
         summary(&input, &run(&input, None)).warnings.join("\n")
     };
     let dropped = |tables: &str| {
@@ -827,11 +832,7 @@ fn warnings_name_what_causes_losses_and_windows_that_do_not_fit() {
 #[test]
 fn a_small_buffer_pauses_or_drops_as_the_scenario_says() {
     let run = |tables: &str| {
-        let text = format!(
-            "{tables}\n[topology]\nkind = \"star\"\nhosts = 5\nrate = \"100Gb/s\"\ndelay = \"1us\"\n\
-             [algorithm]\nname = \"pfc\"\n[[workload]]\nkind = \"incast\"\nbytes = \"1MB\"\n"
-        );
-        let input = read(&text, &[]).unwrap();
+        let input = four_to_one(tables);
         let totals = run(&input, None);
         assert_eq!(totals.completions.len(), 4, "{tables}");
         assert_eq!(totals.lossless_dropped, 0, "{tables}");

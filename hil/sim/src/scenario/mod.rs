@@ -15,6 +15,7 @@ use crate::ns3;
 use crate::packet::PacketFormat;
 use crate::source::{EMPTY_HASH, Source};
 use anyhow::{Error, Result};
+use cc_core::wire::FRAMING;
 use cc_core::{Bytes, IntLayout, Link, Nanos, Rate};
 use cc_cp::QueueStage;
 use cc_cp::int::IntPush;
@@ -42,8 +43,8 @@ const MOST_NODES: u32 = 1 << 16;
 const MOST_FLOWS: u32 = (1 << 24) - (1 << 10);
 
 /// Bytes on the line of a data packet without telemetry in addition to its payload: Ethernet 14, IPv4 20, UDP 8, base transport
-/// header 12, ICRC 4, and on the line preamble 8, check sequence 4 and gap 12.
-const OVERHEAD: u64 = 14 + 20 + 8 + 12 + 4 + 24;
+/// header 12, ICRC 4, and what each frame takes on the line.
+const OVERHEAD: u64 = 14 + 20 + 8 + 12 + 4 + FRAMING as u64;
 
 /// What has been read: the scenario and the files that it names.
 #[derive(Debug)]
