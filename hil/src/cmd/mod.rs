@@ -15,10 +15,11 @@ mod unknown;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
-use std::fs;
+use std::io::{Write, stderr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::{fmt, fs};
 
 pub(crate) use unknown::explained;
 
@@ -66,6 +67,11 @@ fn make_folder(option: &str, folder: &Path) -> Result<()> {
         "{option} {name}: is a file: expected the name of a folder, which is made if it is not there"
     );
     fs::create_dir_all(folder).with_context(|| format!("{option} {name}"))
+}
+
+/// Shows a line of progress on standard error, in the place of the one before; an empty line clears it.
+fn show_progress(line: fmt::Arguments<'_>) {
+    let _ = write!(stderr(), "\r{line}\x1b[K");
 }
 
 /// The meaning of the exit codes, for `--help`.

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(folder) = &args.scenarios {
         for experiment in &experiments {
             for name in hil_papers::save(experiment, &args.preset, folder)? {
-                println!("{}", folder.join(name).display());
+                writeln!(stdout(), "{}", folder.join(name).display())?;
             }
         }
         return Ok(());
@@ -80,11 +80,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let is_terminal = stderr().is_terminal();
     let outcomes = hil_papers::run(&experiments, &options, &|done, all| {
         if is_terminal {
-            let _ = write!(stderr(), "\r{done} of {all} runs\x1b[K");
+            super::show_progress(format_args!("{done} of {all} runs"));
         }
     });
     if is_terminal {
-        let _ = write!(stderr(), "\r\x1b[K");
+        super::show_progress(format_args!(""));
     }
     let outcomes = outcomes?;
     if let Some(folder) = &args.output {

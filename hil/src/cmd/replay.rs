@@ -247,10 +247,9 @@ fn with_progress(options: &Options, capture: &mut Source) -> Result<Report> {
         let percent = position.saturating_mul(100) / size;
         if percent > shown {
             shown = percent;
-            let _ = write!(stderr(), "\r{percent} % of {} MB", size / 1_000_000);
+            super::show_progress(format_args!("{percent} % of {} MB", size / 1_000_000));
         }
     });
-    // Clears the line.
-    let _ = write!(stderr(), "\r\x1b[K");
+    super::show_progress(format_args!(""));
     report
 }

@@ -180,8 +180,7 @@ fn simulate(
         }
     }
     if is_terminal {
-        // Clears the line.
-        let _ = write!(stderr(), "\r\x1b[K");
+        super::show_progress(format_args!(""));
     }
     let cost = Cost {
         cpu_seconds: cpu_seconds() - set_up,
@@ -198,7 +197,7 @@ fn show_progress(network: &Network<'_>, cpu_seconds: f64) {
     let left = cpu_seconds * (all - done) as f64 / done.max(1) as f64;
     let rate = network.packet_hops() as f64 / cpu_seconds / 1e6;
     let now = network.now() as f64 / 1e12;
-    let _ = write!(stderr(), "\r{now:.6} s simulated, {rate:.2} M packet-hops/s, {left:.0} s left\x1b[K");
+    super::show_progress(format_args!("{now:.6} s simulated, {rate:.2} M packet-hops/s, {left:.0} s left"));
 }
 
 /// Processor time of this process.
