@@ -1,6 +1,6 @@
 //! The cases of an experiment, each with its scenario.
 
-use crate::experiment::{Experiment, Point, Set};
+use crate::experiment::{Experiment, Point, Set, Value as Measured};
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
@@ -20,6 +20,11 @@ impl Case<'_> {
     /// The names of its points.
     pub(crate) fn name(&self) -> String {
         self.points.iter().map(|point| point.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether a value is measured in it.
+    pub(crate) fn has_value(&self, value: &Measured) -> bool {
+        value.only.is_empty() || value.only.iter().any(|point| self.has(point))
     }
 }
 

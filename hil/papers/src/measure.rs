@@ -93,35 +93,30 @@ pub(crate) enum Measure {
         figure: Statistic,
     },
     /// The times of completion of flows, in microseconds.
-    Fct {
-        /// The flows: those with this tag, without it all.
-        tag: Option<String>,
-        /// Those of at least so many bytes.
-        #[serde(default)]
-        from: u64,
-        /// Those of fewer bytes.
-        below: Option<u64>,
-        /// Of their times.
-        figure: Statistic,
-    },
+    Fct(Completed),
     /// As `fct`, but the time of a flow over its time in an empty network.
-    Slowdown {
-        /// The flows: those with this tag, without it all.
-        tag: Option<String>,
-        /// Those of at least so many bytes.
-        #[serde(default)]
-        from: u64,
-        /// Those of fewer bytes.
-        below: Option<u64>,
-        /// Of their slowdowns.
-        figure: Statistic,
-    },
+    Slowdown(Completed),
     /// From the beginning of the measured interval to the end of the last window in which Jain's index of the rates of the open flows
     /// is below this one, in milliseconds; 0 without such a window.
     UnfairUntil {
         /// Jain's index.
         jain: f64,
     },
+}
+
+/// A figure of completed flows.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Completed {
+    /// The flows: those with this tag, without it all.
+    tag: Option<String>,
+    /// Those of at least so many bytes.
+    #[serde(default)]
+    from: u64,
+    /// Those of fewer bytes.
+    below: Option<u64>,
+    /// Of their numbers.
+    figure: Statistic,
 }
 
 /// A figure of a link.
@@ -319,18 +314,13 @@ impl Finished<'_> {
                 let mean = |tag: &String| Statistic::Mean.of(self.rates(Some(tag))?);
                 Ok(mean(of)? / mean(to)?)
             }
-            Measure::Fct { tag, from, below, figure } => {
+            Measure::Fct(of) => {
                 let times = self.totals.completions.iter().map(|done| done.time as f64 / 1e6);
-                figure.of(self.chosen(tag.as_deref(), *from, *below, times)?)
+                self.completed(of, times)
             }
-            Measure::Slowdown { tag, from, below, figure } => {
+            Measure::Slowdown(of) => {
                 let slowdowns = summary::slowdowns(self.input, self.totals);
-                figure.of(self.chosen(
-                    tag.as_deref(),
-                    *from,
-                    *below,
-                    slowdowns.into_iter().map(|(_, slowdown)| slowdown),
-                )?)
+                self.completed(of, slowdowns.into_iter().map(|(_, slowdown)| slowdown))
             }
             Measure::UnfairUntil { jain } => {
                 let measure = self.input.measure.context(NOT_MEASURED)?;
@@ -344,11 +334,10 @@ impl Finished<'_> {
 
     /// The rates of the flows with a tag, or of all, in Gb/s of payload.
     fn rates(&self, tag: Option<&str>) -> Result<Vec<f64>> {
-        let tag = self.tag(tag)?;
+        let has_tag = self.tagged(tag)?;
         let time = self.time()?;
         let received = self.measured()?.received.iter().zip(0u32..);
-        let chosen = received.filter(|&(_, flow)| tag.is_none() || self.input.tags.of(flow) == tag);
-        Ok(chosen.map(|(&bytes, _)| bytes as f64 * 8e3 / time).collect())
+        Ok(received.filter(|&(_, flow)| has_tag(flow)).map(|(&bytes, _)| bytes as f64 * 8e3 / time).collect())
     }
 
     fn measured(&self) -> Result<&hil_sim::fabric::Measured> {
@@ -373,27 +362,24 @@ impl Finished<'_> {
         port.with_context(|| format!("no link from {from} to {to}"))
     }
 
-    fn tag(&self, tag: Option<&str>) -> Result<Option<u16>> {
-        let Some(tag) = tag else { return Ok(None) };
-        let number = self.input.tags.names.iter().position(|name| name == tag);
-        Ok(Some(number.with_context(|| format!("no workload has the tag {tag:?}"))? as u16))
+    /// Whether a flow has this tag; without one every flow has.
+    fn tagged(&self, tag: Option<&str>) -> Result<impl Fn(u32) -> bool> {
+        let tags = &self.input.tags;
+        let number = |tag| {
+            let number = tags.names.iter().position(|name| name == tag);
+            number.with_context(|| format!("no workload has the tag {tag:?}"))
+        };
+        let tag = tag.map(number).transpose()?.map(|number| number as u16);
+        Ok(move |flow| tag.is_none() || tags.of(flow) == tag)
     }
 
-    /// The numbers, one for each completed flow, of those with a tag and a size.
-    fn chosen(
-        &self,
-        tag: Option<&str>,
-        from: u64,
-        below: Option<u64>,
-        numbers: impl Iterator<Item = f64>,
-    ) -> Result<Vec<f64>> {
-        let tag = self.tag(tag)?;
-        let sizes = from..below.unwrap_or(u64::MAX);
-        let flows = self.totals.completions.iter().map(|done| done.flow).zip(numbers);
-        let chosen = flows.filter(|&(flow, _)| {
-            (tag.is_none() || self.input.tags.of(flow) == tag) && sizes.contains(&self.input.flows[flow as usize].bytes)
-        });
-        Ok(chosen.map(|(_, number)| number).collect())
+    /// A figure of the numbers of completed flows, of which there is one for each.
+    fn completed(&self, of: &Completed, numbers: impl Iterator<Item = f64>) -> Result<f64> {
+        let has_tag = self.tagged(of.tag.as_deref())?;
+        let sizes = of.from..of.below.unwrap_or(u64::MAX);
+        let flows = self.totals.completions.iter().zip(numbers);
+        let chosen = flows.filter(|(done, _)| has_tag(done.flow) && sizes.contains(&done.bytes));
+        of.figure.of(chosen.map(|(_, number)| number).collect())
     }
 }
 

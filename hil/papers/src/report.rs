@@ -106,7 +106,7 @@ fn divide(value: &Value, ratio: &Ratio, cases: &mut [CaseRuns<'_>]) {
                 && other.case.has(&ratio.of)
                 && pairs.clone().all(|(to, of)| to.name == of.name || (to.name == ratio.to && of.name == ratio.of))
         };
-        let is_measured = value.only.is_empty() || value.only.iter().any(|point| case.has(point));
+        let is_measured = case.has_value(value);
         let Some(numerator) = cases.iter().position(is_numerator).filter(|_| is_measured) else { continue };
         for seed in 0..cases[denominator].runs.len() {
             let [of, to] =

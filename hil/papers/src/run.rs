@@ -11,8 +11,8 @@ use hil_sim::Picos;
 use hil_sim::fabric::{Examples, Network};
 use hil_sim::summary::{Cost, Summary};
 use std::fs;
-use std::path::Path;
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -27,11 +27,13 @@ pub struct Options {
     pub threads: usize,
 }
 
-/// A run: a case of an experiment with a seed.
+/// A run: a case of an experiment, whose scenario is in a file, with a seed.
 struct Job<'a> {
     experiment: &'a Experiment,
     case: Case<'a>,
+    scenario: PathBuf,
     seed: u64,
+    result: OnceLock<Result<Run>>,
 }
 
 /// Runs experiments. `progress` is called before the first run and after each, with how many are done and how many there are.
@@ -43,28 +45,34 @@ pub fn run(
     options: &Options,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Vec<Outcome>> {
-    let jobs: Vec<Job<'_>> = experiments.iter().flat_map(|experiment| jobs(experiment, options)).collect();
-    let results: Vec<Mutex<Option<Result<Run>>>> = jobs.iter().map(|_| Mutex::default()).collect();
-    let pairs: Vec<_> = jobs.iter().zip(&results).collect();
+    let folder = tempfile::tempdir()?;
+    let mut jobs: Vec<Job<'_>> = Vec::new();
+    for (number, experiment) in experiments.iter().enumerate() {
+        let folder = folder.path().join(number.to_string());
+        for (case, name) in write_cases(experiment, chosen(experiment, options), &options.preset, &folder)? {
+            let scenario = folder.join(name);
+            let job = |seed| {
+                let (case, scenario) = (case.clone(), scenario.clone());
+                Job { experiment, case, scenario, seed, result: OnceLock::new() }
+            };
+            jobs.extend((1..=seeds(experiment, options)).map(job));
+        }
+    }
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     progress(0, jobs.len());
     thread::scope(|scope| {
         for _ in 0..options.threads.clamp(1, jobs.len().max(1)) {
             scope.spawn(|| {
-                while let Some((job, place)) = pairs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = job.run(&options.preset);
-                    if let Ok(mut place) = place.lock() {
-                        *place = Some(result);
-                    }
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    job.result.get_or_init(|| job.run());
                     progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
                 }
             });
         }
     });
-    let mut runs = jobs.iter().zip(results).map(|(job, result)| {
-        let result = result.into_inner().ok().flatten().context("the run was not finished");
-        let run = result.and_then(|run| run).with_context(|| job.name())?;
-        Ok::<_, anyhow::Error>(run)
+    let mut runs = jobs.into_iter().map(|mut job| {
+        let result = job.result.take().context("the run was not finished");
+        result.and_then(|run| run).with_context(|| format!("{}, seed {}", name(job.experiment, &job.case), job.seed))
     });
     let mut judge = |experiment| {
         let mut of_cases = Vec::new();
@@ -93,24 +101,15 @@ const fn seeds(experiment: &Experiment, options: &Options) -> u64 {
     if options.short { 1 } else { experiment.seeds }
 }
 
-fn jobs<'a>(experiment: &'a Experiment, options: &Options) -> Vec<Job<'a>> {
-    let seeds = 1..=seeds(experiment, options);
-    let of_case = |case: Case<'a>| seeds.clone().map(move |seed| Job { experiment, case: case.clone(), seed });
-    chosen(experiment, options).into_iter().flat_map(of_case).collect()
+/// An experiment's id and the name of a case.
+fn name(experiment: &Experiment, case: &Case<'_>) -> String {
+    let (id, case) = (&experiment.id, case.name());
+    if case.is_empty() { id.clone() } else { format!("{id}: {case}") }
 }
 
 impl Job<'_> {
-    fn name(&self) -> String {
-        let (id, case) = (&self.experiment.id, self.case.name());
-        format!("{id}{}{case}, seed {}", if case.is_empty() { "" } else { ": " }, self.seed)
-    }
-
-    fn run(&self, preset: &str) -> Result<Run> {
-        let folder = tempfile::tempdir()?;
-        let path = folder.path().join("scenario.toml");
-        write_workloads(folder.path())?;
-        fs::write(&path, scenario(self.experiment, &self.case, preset)?)?;
-        let input = hil_sim::read(&path, Some(self.seed))?;
+    fn run(&self) -> Result<Run> {
+        let input = hil_sim::read(&self.scenario, Some(self.seed))?;
         let scenario = input.scenario();
         let is_drawn = |figure: &&Figure| {
             self.seed == 1 && figure.series.is_some() && figure.case.iter().all(|point| self.case.has(point))
@@ -139,8 +138,7 @@ impl Job<'_> {
         let finished = Finished { input: &input, totals: &totals, summary: &summary };
         let mut run = Run::default();
         for value in &self.experiment.values {
-            let is_measured = value.only.is_empty() || value.only.iter().any(|point| self.case.has(point));
-            if let Some(measure) = value.measure.as_ref().filter(|_| is_measured) {
+            if let Some(measure) = value.measure.as_ref().filter(|_| self.case.has_value(value)) {
                 let measured = finished.value(measure).with_context(|| value.name.clone())?;
                 run.values.insert(value.name.clone(), measured / value.per);
             }
@@ -150,24 +148,30 @@ impl Job<'_> {
     }
 }
 
-/// Writes the files that scenarios name into a folder.
-fn write_workloads(folder: &Path) -> Result<()> {
-    WORKLOADS.iter().try_for_each(|(name, text)| Ok(fs::write(folder.join(name), text)?))
-}
-
 /// Writes the scenarios of all cases of an experiment into a folder, as `hil sim` reads them. Returns their names.
 ///
 /// # Errors
 /// A file that cannot be written; an experiment that replaces what its scenario does not have.
 pub fn save(experiment: &Experiment, preset: &str, folder: &Path) -> Result<Vec<String>> {
+    let cases = write_cases(experiment, cases(experiment), preset, folder)?;
+    Ok(cases.into_iter().map(|(_, name)| name).collect())
+}
+
+/// Writes the scenarios of some cases of an experiment, and the files that scenarios name, into a folder. Returns the cases with the
+/// names of their files.
+fn write_cases<'a>(
+    experiment: &'a Experiment,
+    cases: Vec<Case<'a>>,
+    preset: &str,
+    folder: &Path,
+) -> Result<Vec<(Case<'a>, String)>> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    write_workloads(folder)?;
-    let mut names = Vec::new();
-    for (number, case) in cases(experiment).iter().enumerate() {
-        let name = format!("{}-{number}.toml", experiment.id.to_lowercase());
-        let title = format!("# {} {}\n", experiment.id, case.name());
-        fs::write(folder.join(&name), title + &scenario(experiment, case, preset)?)?;
-        names.push(name);
-    }
-    Ok(names)
+    WORKLOADS.iter().try_for_each(|(name, text)| fs::write(folder.join(name), text))?;
+    let write = |(number, case): (usize, Case<'a>)| {
+        let file = format!("{}-{number}.toml", experiment.id.to_lowercase());
+        let text = scenario(experiment, &case, preset).with_context(|| name(experiment, &case))?;
+        fs::write(folder.join(&file), format!("# {} {}\n{text}", experiment.id, case.name()))?;
+        Ok((case, file))
+    };
+    cases.into_iter().enumerate().map(write).collect()
 }
