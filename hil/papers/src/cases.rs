@@ -1,8 +1,9 @@
 //! The cases of an experiment, each with its scenario.
 
-use crate::experiment::{Experiment, Point, Set, Value as Measured};
+use crate::experiment::{Experiment, Point, STABLE, Set, Value as Measured};
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
+use std::iter;
 use toml::{Table, Value};
 
 /// A case: a point of each axis.
@@ -59,6 +60,10 @@ pub(crate) fn cases(experiment: &Experiment) -> Vec<Case<'_>> {
 
 /// The scenario of a case under a preset, as text.
 pub(crate) fn scenario(experiment: &Experiment, case: &Case<'_>, preset: &str) -> Result<String> {
+    if !experiment.has_preset(preset) {
+        let presets: Vec<&str> = iter::once(STABLE).chain(experiment.presets.keys().map(String::as_str)).collect();
+        bail!("no preset `{preset}`: expected {}", presets.join(" or "));
+    }
     let mut scenario = experiment.scenario.clone();
     let of_preset = experiment.presets.get(preset);
     for set in of_preset.into_iter().chain(case.points.iter().map(|point| &point.set)) {

@@ -5,6 +5,9 @@ use anyhow::{Result, ensure};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The preset that scenarios have as they stand.
+pub(crate) const STABLE: &str = "stable";
+
 /// An experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,7 +34,7 @@ pub struct Experiment {
     pub(crate) parameters: BTreeMap<String, String>,
     /// The scenario, in the language of `hil sim`.
     pub(crate) scenario: toml::Table,
-    /// What replaces values of the scenario, by presets: a preset that is not here leaves the scenario as it is.
+    /// What replaces values of the scenario, by presets other than `stable`.
     #[serde(default)]
     pub(crate) presets: BTreeMap<String, Set>,
     /// What is varied. The cases are all combinations of a point of each axis, or one without axes.
@@ -186,7 +189,13 @@ impl Experiment {
         crate::cases::cases(self).len() as u64 * self.seeds
     }
 
+    /// Whether its scenario can have this preset: `stable`, or one that says what it replaces.
+    pub fn has_preset(&self, preset: &str) -> bool {
+        preset == STABLE || self.presets.contains_key(preset)
+    }
+
     fn check(&self) -> Result<()> {
+        ensure!(!self.presets.contains_key(STABLE), "presets.stable: the scenario itself has this preset");
         ensure!(matches!(self.tier, 2 | 3), "tier: expected 2 or 3, not {}", self.tier);
         ensure!(self.seeds > 0, "seeds: expected at least 1");
         let mut points = BTreeSet::new();

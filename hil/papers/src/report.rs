@@ -1,7 +1,7 @@
 //! What an experiment has come to: for people, for programs, and for the documents.
 
 use crate::cases::CaseRuns;
-use crate::experiment::{Experiment, Over, Ratio, Value};
+use crate::experiment::{Experiment, Over, Ratio, STABLE, Value};
 use crate::figure::over_axis;
 use anyhow::Result;
 use serde::Serialize;
@@ -29,7 +29,7 @@ pub struct Outcome {
     pub values: Vec<Judged>,
     /// Parameters, with whose values they are.
     pub parameters: BTreeMap<String, String>,
-    /// What is known where a criterion does not hold or the claim is not met.
+    /// What is known where a criterion does not hold or the claim is not met, of the preset `stable`; empty with others.
     pub explanation: String,
     /// Figures: names, and SVG.
     #[serde(skip)]
@@ -90,7 +90,7 @@ impl Outcome {
             paper_claim_met: all(values.iter().filter_map(|value| value.claim_met).collect()),
             values,
             parameters: experiment.parameters.clone(),
-            explanation: experiment.explanation.trim().to_owned(),
+            explanation: if preset == STABLE { experiment.explanation.trim().to_owned() } else { String::new() },
             figures,
         })
     }
@@ -231,9 +231,12 @@ impl fmt::Display for Outcome {
 /// One document of all outcomes: a table, and a section for each with its values, parameters and figures, which are files beside the
 /// document, named by [`Outcome::file`].
 pub fn markdown(outcomes: &[Outcome]) -> String {
-    let mut text = "# Results of the experiments of the papers\n\nMade by `hil paper --all --output DIR`; [README](../README.md) says what \
-                    the verdicts mean.\n\n| id | source | criterion holds | paper's claim met |\n| --- | --- | --- | --- |\n"
-        .to_owned();
+    let preset = outcomes.first().map_or(STABLE, |outcome| &outcome.preset);
+    let mut text = format!(
+        "# Results of the experiments of the papers, preset `{preset}`\n\nMade by `hil paper --all --preset {preset} --output DIR`; \
+         README.md of hil/papers says what the verdicts mean.\n\n| id | source | criterion holds | paper's claim met |\n\
+         | --- | --- | --- | --- |\n"
+    );
     for outcome in outcomes {
         let (id, anchor) = (&outcome.id, outcome.id.to_lowercase());
         let [holds, met] = [outcome.criterion_holds, outcome.paper_claim_met].map(verdict);

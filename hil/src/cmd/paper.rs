@@ -27,8 +27,9 @@ pub(crate) struct Args {
     /// Of each experiment only the case that stands for it, with seed 1.
     #[arg(long)]
     short: bool,
-    /// The preset of the scenarios: `stable`, or `paper` for the laws as published.
-    #[arg(long, default_value = "stable", value_parser = ["stable", "paper"])]
+    /// The preset of the scenarios: `stable`, or `paper` for the laws as published, which experiments have whose law was changed.
+    /// With --all only those run.
+    #[arg(long, default_value = "stable")]
     preset: String,
     /// Writes the table and the figures, README.md and SVG, into this folder.
     #[arg(long, value_name = "DIR")]
@@ -50,6 +51,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let mut all = hil_papers::experiments()?;
         all.retain(|experiment| args.list || args.full || experiment.tier == 2);
         all.retain(|experiment| !args.short || experiment.short.is_some());
+        all.retain(|experiment| experiment.has_preset(&args.preset));
+        ensure!(!all.is_empty(), "--preset {}: no experiment has it; most have `stable` and `paper`", args.preset);
         all
     } else {
         args.ids.iter().map(|id| hil_papers::find(id)).collect::<Result<_>>()?
