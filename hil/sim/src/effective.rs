@@ -2,7 +2,7 @@
 
 use crate::Picos;
 use crate::fabric::{
-    Action, Buffer, Fault, FrameSet, Kind, Lag, Limits, Nth, QueueSettings, Recovery, Service, StormAction, SwitchPort,
+    Action, Buffer, Fault, FrameSet, Kind, Lag, Limits, NodePort, Nth, QueueSettings, Recovery, Service, StormAction,
     Threshold, Topology, Transport, Watchdog,
 };
 use crate::input::Input;
@@ -179,21 +179,21 @@ pub(crate) fn buffers(input: &Input, frame_bytes: u32) -> (Option<Table>, Vec<Ta
     (shared, all)
 }
 
-/// The queues of switch ports that are not served in turn, shaped or without ECN: for each different way, of how many ports and of
-/// which classes.
-pub(crate) fn queues(topology: &Topology, queues_of: impl Fn(SwitchPort) -> [QueueSettings; 8]) -> Vec<Table> {
-    let mut different: Vec<([QueueSettings; 8], u64)> = Vec::new();
-    let mut all = 0u64;
-    for (_, port) in topology.switch_ports() {
-        let queues = queues_of(port);
-        all += 1;
-        match different.iter_mut().find(|(other, _)| *other == queues) {
-            Some((_, ports)) => *ports += 1,
-            None => different.push((queues, 1)),
+/// The queues of switch ports that are not served in turn, shaped or without ECN, and the classes of hosts that are not: for each
+/// different way, of how many ports or hosts and of which classes.
+pub(crate) fn queues(topology: &Topology, queues_of: impl Fn(NodePort) -> [QueueSettings; 8]) -> Vec<Table> {
+    let mut different: Vec<(bool, [QueueSettings; 8], u64)> = Vec::new();
+    let mut all = [0u64; 2];
+    for (_, port) in topology.ports() {
+        let (is_host, queues) = (port.at == Kind::Host, queues_of(port));
+        all[usize::from(is_host)] += 1;
+        match different.iter_mut().find(|(of, other, _)| (*of, *other) == (is_host, queues)) {
+            Some((.., ports)) => *ports += 1,
+            None => different.push((is_host, queues, 1)),
         }
     }
     let mut tables = Vec::new();
-    for (queues, ports) in different {
+    for (is_host, queues, ports) in different {
         let mut seen: Vec<QueueSettings> = vec![QueueSettings::default()];
         for queue in queues {
             if seen.contains(&queue) {
@@ -202,7 +202,8 @@ pub(crate) fn queues(topology: &Topology, queues_of: impl Fn(SwitchPort) -> [Que
             seen.push(queue);
             let alike = (0u8..8).filter(|&class| queues[usize::from(class)] == queue);
             let mut table = Table::default();
-            table.set("ports", Value::Text(format!("{ports} of {all}")));
+            let all = all[usize::from(is_host)];
+            table.set(if is_host { "hosts" } else { "ports" }, Value::Text(format!("{ports} of {all}")));
             table.set("class", classes(alike.fold(0, |set, class| set | 1 << class)));
             match queue.service {
                 Service::RoundRobin => {}
@@ -210,7 +211,7 @@ pub(crate) fn queues(topology: &Topology, queues_of: impl Fn(SwitchPort) -> [Que
                 Service::Weight(weight) => table.set("weight", Value::Count(weight.into())),
             }
             table.set_if("rate", queue.rate.map(|rate| Value::Text(format!("{}Gb/s", rate.get() as f64 / 1e9))));
-            table.set("ecn", Value::Truth(queue.ecn));
+            table.set_if("ecn", (!is_host).then_some(Value::Truth(queue.ecn)));
             tables.push(table);
         }
     }

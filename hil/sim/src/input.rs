@@ -3,8 +3,8 @@
 use crate::Picos;
 use crate::dependencies::Wait;
 use crate::fabric::{
-    self, Buffer, Effects, Fault, FlowSpec, Kind, Link, Measure, Offer, PathChoice, QueueMonitor, QueueSettings,
-    Scenario, SwitchPort, Topology, Transport, Watchdog,
+    self, Buffer, Effects, Fault, FlowSpec, Kind, Link, Measure, NodePort, Offer, PathChoice, QueueMonitor,
+    QueueSettings, Scenario, Topology, Transport, Watchdog,
 };
 use crate::marking::Stages;
 use anyhow::{Context, Result, bail};
@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 
 /// The settings of the queues of a port, class by class.
-pub(crate) type QueuesOfPort = Box<dyn Fn(SwitchPort) -> [QueueSettings; 8]>;
+pub(crate) type QueuesOfPort = Box<dyn Fn(NodePort) -> [QueueSettings; 8]>;
 
 /// The stages of a port.
-pub(crate) type StagesOfPort = Box<dyn Fn(SwitchPort) -> Result<Stages>>;
+pub(crate) type StagesOfPort = Box<dyn Fn(NodePort) -> Result<Stages>>;
 
 /// A simulation as files describe it, with everything that they name.
 pub struct Input {
@@ -161,7 +161,7 @@ impl Input {
     pub fn stages(&self) -> Result<Vec<(Ports, Stages)>> {
         let mut of_ports = BTreeMap::<u64, BTreeMap<(Kind, Kind), Stages>>::new();
         for (_, port) in self.topology.switch_ports() {
-            let SwitchPort { at, to, bits_per_second, .. } = port;
+            let NodePort { at, to, bits_per_second, .. } = port;
             of_ports.entry(bits_per_second).or_default().entry((at, to)).or_insert((self.stages)(port)?);
         }
         let shown = of_ports.into_iter().flat_map(|(bits_per_second, of_kinds)| {

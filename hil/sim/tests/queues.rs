@@ -1,11 +1,11 @@
-//! The queues of switch ports: priority, weights, shaping, ECN by class, and the timing of PFC.
+//! The queues of switch ports and the classes of hosts: priority, weights, shaping, ECN by class, and the timing of PFC.
 
 use cc_core::wire::{self, Parsed};
 use cc_core::{Ecn, Nanos};
 use hil_algorithms::algorithm;
 use hil_sim::Picos;
 use hil_sim::fabric::{
-    Buffer, Examples, FlowSpec, FlowTuple, Limits, Network, Origin, QueueSettings, Scenario, Service, Threshold,
+    Buffer, Examples, FlowSpec, FlowTuple, Kind, Limits, Network, Origin, QueueSettings, Scenario, Service, Threshold,
     Topology, Totals,
 };
 use hil_sim::marking::Pauses;
@@ -271,4 +271,88 @@ fn a_pause_lasts_its_quanta() {
             departures.iter().filter(|&&(at, ..)| (arrived..arrived + 10_000_000).contains(&at)).collect();
         assert!(during.len() as u64 >= 10_000_000 / frame - 1 && during.iter().all(|&&(_, class, _)| class == 4));
     }
+}
+
+/// Host 0 sends flows of four classes to one host each, all at line rate, with the weights 3 and 1 for classes 3 and 4, class 5 shaped
+/// to 10 Gb/s, and class 7, which is strict, from 100 us on. Each class takes the time of its bytes at its share of the link: class 7
+/// has all of it; the shaped one has its 10 Gb/s but while class 7 sends; of the other 90 Gb/s class 3 has three quarters and class 4
+/// one, and then all.
+#[test]
+fn a_host_serves_the_classes_of_its_flows_by_priority_weight_and_rate() {
+    let topology = Topology::star(5, LinkSpec { bits_per_second: 100 * GBPS, delay: 1_000_000 });
+    let flows: Vec<FlowSpec> = [(3, 3_000, 0), (4, 3_000, 0), (5, 1_000, 0), (7, 1_000, 100_000_000)]
+        .into_iter()
+        .zip(1..)
+        .map(|((class, packets, start), destination)| {
+            let tuple = FlowTuple { source: 0, destination, ports: 0 };
+            FlowSpec { source: 0, destination, bytes: packets * 1_000, start, class, tuple }
+        })
+        .collect();
+    let algorithm = algorithm("pfc").unwrap();
+    let [(_, rp), (_, np)] = algorithm.presets(None).unwrap();
+    let shaped = QueueSettings { rate: NonZeroU64::new(10 * GBPS), ..QueueSettings::default() };
+    let of = queues(&[(3, weight(3)), (4, weight(1)), (5, shaped), (7, service(Service::Strict))]);
+    let run = |shuffle| {
+        let mut scenario = Scenario::new(&topology, &flows, &*algorithm, [&rp, &np], Nanos::new(10_000));
+        scenario.queues = Box::new(move |port| if port.at == Kind::Host { of } else { Default::default() });
+        Scenario { end: 1_000_000_000_000, shuffle, ..scenario }.run().unwrap()
+    };
+    let totals = run(None);
+    let mut times = [0; 4];
+    totals.completions.iter().for_each(|done| times[done.flow as usize] = done.time);
+    // The propagation delays both ways, a packet at the second link, and two times of an acknowledgement.
+    let packet = (PACKET + FRAMING) as f64 * 0.08;
+    let rest = 4_000.0 + packet + 2.0 * 84.0 * 0.08;
+    let strict = 1_000.0 * packet;
+    let first = 3_000.0 * packet / 0.675;
+    let second = first + (3_000.0 - 1_000.0) * packet / 0.9;
+    let expected =
+        [strict + first, strict + second, strict + (10.0 * 999.0 + 1.0) * packet, strict].map(|time| time + rest);
+    for (class, (time, expected)) in [3, 4, 5, 7].into_iter().zip(times.into_iter().zip(expected)) {
+        let late = time as f64 / 1_000.0 - expected;
+        // The shaped class makes up for a packet that class 7 has kept back; the others are a few packets from their shares.
+        assert!(late.abs() <= 11.0 * packet + 1.0, "class {class}: {time} ps, {expected} ns expected");
+    }
+    assert_eq!(run(Some(5)), totals, "another order of events");
+}
+
+/// A host with a strict class and a lower one: a pause of the strict class alone lets the lower one send, and while its rate is below
+/// that of the link the lower one has the rest. Two classes without settings of the host send in turn, flow by flow.
+#[test]
+fn a_host_serves_other_classes_while_one_is_paused_or_absent() {
+    let topology = Topology::dumbbell(
+        1,
+        2,
+        LinkSpec { bits_per_second: 100 * GBPS, delay: 1_000_000 },
+        LinkSpec { bits_per_second: 100 * GBPS, delay: 1_000_000 },
+    );
+    let flow = |class, destination| {
+        let tuple = FlowTuple { source: 0, destination, ports: 0 };
+        FlowSpec { source: 0, destination, bytes: 2_000_000, start: 0, class, tuple }
+    };
+    // Class 7 ends at a link of a quarter of the speed, and is paused for three quarters of the time.
+    let mut slow = topology.clone();
+    let link = slow.links.iter_mut().find(|link| link.ends.contains(&1)).unwrap();
+    link.bits_per_second = 25 * GBPS;
+    let algorithm = algorithm("pfc").unwrap();
+    let [(_, rp), (_, np)] = algorithm.presets(None).unwrap();
+    let of = queues(&[(7, service(Service::Strict))]);
+    let run = |topology: &Topology, flows: &[FlowSpec], of: [QueueSettings; 8]| {
+        let mut scenario = Scenario::new(topology, flows, &*algorithm, [&rp, &np], Nanos::new(10_000));
+        scenario.queues = Box::new(move |port| if port.at == Kind::Host { of } else { Default::default() });
+        let limits = Limits { threshold: Threshold::Static(50_000), ..Limits::default() };
+        let buffer = Some(Buffer { limits, lossless: u8::MAX, ..Buffer::default() });
+        let totals = Scenario { end: 1_000_000_000_000, buffer, ..scenario }.run().unwrap();
+        assert_eq!((totals.completions.len(), totals.dropped), (flows.len(), 0));
+        let mut times = vec![0; flows.len()];
+        totals.completions.iter().for_each(|done| times[done.flow as usize] = done.time / 1_000_000);
+        times
+    };
+    let alone = run(&topology, &[flow(0, 2)], of)[0];
+    let both = run(&topology, &[flow(7, 1), flow(0, 2)], of);
+    assert!(both[0].abs_diff(alone) <= 2 && both[1].abs_diff(2 * alone) <= 6, "{alone}, {both:?}");
+    let both = run(&slow, &[flow(7, 1), flow(0, 2)], of);
+    assert!(both[0].abs_diff(4 * alone) <= 20 && both[1] < 3 * alone / 2, "{alone}, {both:?}");
+    let both = run(&topology, &[flow(7, 1), flow(0, 2)], Default::default());
+    assert!(both[0].abs_diff(2 * alone) <= 6 && both[1].abs_diff(2 * alone) <= 6, "{alone}, {both:?}");
 }

@@ -228,6 +228,24 @@ fn queues_have_their_shares() {
     assert_eq!(input.buffers[&10].links.iter().map(|&(link, _)| link).collect::<Vec<_>>(), [0]);
 }
 
+/// The messages of class 6 take their own time, of which 4 us are propagation, and that of at most one packet more. Class 3 is complete
+/// when the messages and its 4 MB have passed, these at three quarters of the link, and class 4 when all have.
+#[test]
+fn a_host_serves_its_classes_as_its_queues_say() {
+    let (input, totals) = check("host-priorities.toml", 36);
+    let last = |class| {
+        let of_class = totals.completions.iter().filter(|done| input.flows[done.flow as usize].class == class);
+        of_class.map(|done| done.time).max().unwrap() as f64 / 1e6
+    };
+    let [packet, ack] = [1_082, 84].map(|bytes| f64::from(bytes) * 8.0 / 1e5);
+    let message = 4.0 + 3.0 * packet + 2.0 * ack;
+    assert!((message..=message + packet + 0.01).contains(&last(6)), "{} us, {message} alone", last(6));
+    for (class, packets) in [(3, 40.0 + 4_000.0 / 0.75), (4, 40.0 + 8_000.0)] {
+        let expected = 4.0 + packets * packet;
+        assert!((last(class) / expected - 1.0).abs() < 0.01, "class {class}: {} us, expected {expected}", last(class));
+    }
+}
+
 /// The scenario that README.md shows, beside the distribution that it names.
 #[test]
 fn the_scenario_of_the_readme_is_read() {
@@ -381,7 +399,20 @@ fn what_is_wrong_is_shown_with_its_line_and_a_mark() {
         ("[topology]", "[[queues]]\nclass = [3, 8]\n[topology]", "`class`: expected a class from 0 to 7", "3:9"),
         ("[topology]", "[[queues]]\nclass = 3\nweight = 256\n[topology]", "a whole number from 1 to 255", "4:10"),
         ("[topology]", "[[queues]]\nclass = 3\nweight = 2\nstrict = true\n[topology]", "`strict` or `weight`", "2:1"),
-        ("[topology]", "[[queues]]\nclass = 3\nat = 3\n[topology]", "no port of the topology fits", "2:1"),
+        (
+            "[topology]",
+            "[[queues]]\nclass = 3\nat = 3\nto = \"host\"\n[topology]",
+            "no port of the topology fits",
+            "2:1",
+        ),
+        (
+            "[topology]",
+            "[[queues]]\nclass = 3\nat = \"host\"\necn = false\n[topology]",
+            "unknown key `ecn`: expected one of at, to, link_rate, class, strict, weight, rate",
+            "5:1",
+        ),
+        ("[topology]", "[[buffers]]\nat = 3\npool = \"1MB\"\n[topology]", "no port of the topology fits", "2:1"),
+        ("[topology]", "[[stages]]\nname = \"red\"\nat = \"host\"\n[topology]", "`at`: expected one of switch", "4:6"),
         ("[topology]", "[[queues]]\nclass = 3\nto = \"leef\"\n[topology]", "or the number of a node", "4:6"),
         ("[topology]", "[watchdog]\ntime = 1\n[topology]", "`time`: expected a time from \"1us\"", "3:8"),
         ("[topology]", "[watchdog]\naction = \"stop\"\n[topology]", "one of report, drop, forward", "3:10"),

@@ -4,7 +4,7 @@ use super::calendar::{Class as EventClass, Event};
 use super::faults::{Held, Outcome};
 use super::offer::Offer;
 use super::packets::{InFlight, Kind, Meta, PacketId};
-use super::ready::ReadySet;
+use super::ready::ReadyFlows;
 use super::transport::{Acked, Arrival, Marks, NEVER, Outgoing, Receiving, Recovery, Sending};
 use super::{Completion, FIRST_QPN, FlowSpec, Network, Notice, Origin, Place, frame_info};
 use crate::dependencies::Milestone;
@@ -38,11 +38,9 @@ pub(super) struct Host {
     /// The flows that it sends, in the order in which they began.
     sending: Vec<u32>,
     /// Those that may send now, by their number in `sending`.
-    ready: ReadySet,
+    ready: ReadyFlows,
     /// Those that wait for their time, by the same number.
     waiting: BinaryHeap<Reverse<(Picos, u32)>>,
-    /// The one whose turn it is, by the same number: behind the one that sent last.
-    turn: usize,
     /// When it looks for a packet to send, if that is scheduled.
     poll_at: Picos,
     /// When its NIC is called, if that is scheduled.
@@ -61,7 +59,7 @@ pub(super) const REST: Picos = 2_000_000_000_000;
 const RECEIVER_ID: u32 = 0x100;
 
 impl Host {
-    pub(super) fn new(node: u32, port: u32, group: usize, nic: usize) -> Self {
+    pub(super) fn new(node: u32, port: u32, (group, nic): (usize, usize), ready: ReadyFlows) -> Self {
         Self {
             node,
             port,
@@ -70,9 +68,8 @@ impl Host {
             control: VecDeque::new(),
             slots: Vec::new(),
             sending: Vec::new(),
-            ready: ReadySet::default(),
+            ready,
             waiting: BinaryHeap::new(),
-            turn: 0,
             poll_at: NEVER,
             wake_at: NEVER,
             open: 0,
@@ -688,11 +685,11 @@ impl Network<'_> {
     fn settle(&mut self, now: Picos, flow: u32) {
         let sender = &mut self.senders[flow as usize];
         let host = &mut self.hosts[sender.host as usize];
-        let number = sender.number as usize;
+        let (number, class) = (sender.number as usize, sender.class);
         let is_open = || self.counting.of(sender.sending.in_flight()) < u64::from(sender.window);
         sender.is_blocked = !(sender.sending.has_lost() || sender.sending.has_new() && is_open());
         if sender.is_blocked {
-            host.ready.remove(number);
+            host.ready.remove(number, class);
             sender.waits_until = NEVER;
             if sender.sending.has_new() {
                 sender.sending.wait(now, &self.transport);
@@ -700,20 +697,20 @@ impl Network<'_> {
             }
             return;
         }
-        let paused_until = self.ports[host.port as usize].paused_until[usize::from(sender.class)];
+        let paused_until = self.ports[host.port as usize].paused_until[usize::from(class)];
         let mut due = sender.due.max(sender.held_until).max(paused_until);
         if sender.offer.is_some() {
             due = due.max(sender.offered_at(self.specs[flow as usize].start).unwrap_or(0));
         }
         if due == NEVER {
             // A pause that lasts until it is resumed.
-            host.ready.remove(number);
+            host.ready.remove(number, class);
             sender.waits_until = NEVER;
         } else if due <= now {
-            host.ready.insert(number);
+            host.ready.insert(number, class);
             sender.waits_until = NEVER;
         } else {
-            host.ready.remove(number);
+            host.ready.remove(number, class);
             if sender.waits_until != due {
                 sender.waits_until = due;
                 host.waiting.push(Reverse((due, sender.number)));
@@ -765,14 +762,15 @@ impl Network<'_> {
                     let sender = &mut self.senders[at.sending[number as usize] as usize];
                     if sender.waits_until == due {
                         sender.waits_until = NEVER;
-                        at.ready.insert(number as usize);
+                        at.ready.insert(number as usize, sender.class);
                     }
                 }
-                if let Some(number) = at.ready.next_from(at.turn) {
-                    at.turn = number + 1;
+                if let Some(number) = at.ready.next(now) {
                     let flow = at.sending[number];
                     let packet = self.next_packet(now, flow)?;
                     self.begin(now, port, packet);
+                    let Sender { class, last_bytes, .. } = self.senders[flow as usize];
+                    self.hosts[host as usize].ready.sent(class, last_bytes, now);
                     self.settle(now, flow);
                 }
             }
@@ -780,7 +778,8 @@ impl Network<'_> {
         // When to look again.
         let at = &mut self.hosts[host as usize];
         let free_at = self.ports[port as usize].free_at;
-        let next = if !at.control.is_empty() || !at.ready.is_empty() {
+        let ready_at = if at.control.is_empty() { at.ready.may_send_at(now) } else { Some(now) };
+        let next = if ready_at.is_some_and(|time| time <= now) {
             free_at
         } else {
             while let Some(&Reverse((due, number))) = at.waiting.peek()
@@ -788,7 +787,8 @@ impl Network<'_> {
             {
                 at.waiting.pop();
             }
-            let Some(&Reverse((due, _))) = at.waiting.peek() else { return Ok(()) };
+            let waiting_until = at.waiting.peek().map(|Reverse((due, _))| *due);
+            let Some(due) = waiting_until.into_iter().chain(ready_at).min() else { return Ok(()) };
             due.max(free_at)
         };
         self.schedule_poll(next.max(now), host);

@@ -46,7 +46,7 @@ pub use series::{Quantity, Sample, Subject};
 pub use stall::{Loss, Obstacle, Stall, StalledFlow};
 pub use switch::SwitchFeedback;
 pub(crate) use switch::check_stages;
-pub use topology::{Kind, Link, Route, SwitchPort, Topology};
+pub use topology::{Kind, Link, NodePort, Route, Topology};
 pub use transport::{Recovery, Transport};
 pub use watchdog::{Storm, StormAction, Watchdog};
 
@@ -71,6 +71,7 @@ use measure::Measurement;
 use packets::{InFlight, Kind as PacketKind, Meta, PacketId};
 use port::{CLASSES, FRAMING, Port};
 use queue_monitor::Watch;
+use ready::ReadyFlows;
 use routes::Routes;
 use scheduler::Scheduler;
 use series::Sampler;
@@ -118,11 +119,11 @@ pub struct Scenario<'a> {
     /// The settings of its two machines.
     pub settings: [&'a SettingsTable; 2],
     /// The stages of each port of a switch. Ports with other stages, and not only other settings, share no state.
-    pub stages: Box<dyn Fn(SwitchPort) -> Result<Stages> + 'a>,
+    pub stages: Box<dyn Fn(NodePort) -> Result<Stages> + 'a>,
     /// How switches choose among equal paths.
     pub paths: PathChoice,
-    /// How the eight queues of each port of a switch are served, class by class.
-    pub queues: Box<dyn Fn(SwitchPort) -> [QueueSettings; 8] + 'a>,
+    /// How the eight queues of each port are served, class by class. A host has its flows in place of queues, and marks nothing.
+    pub queues: Box<dyn Fn(NodePort) -> [QueueSettings; 8] + 'a>,
     /// The packet buffer of each switch; without one there is no limit and no PFC but that of stages.
     pub buffer: Option<Buffer>,
     /// The buffers of some switches in place of `buffer`, by their node numbers.
@@ -781,7 +782,10 @@ impl<'a> Network<'a> {
                     let peers: usize = scenario.records.unwrap_or(4 * received[node]);
                     let nic = self.groups[group].add(start, flows.max(1), peers.next_power_of_two().max(4));
                     self.places.push(Place::Host(self.hosts.len() as u32));
-                    self.hosts.push(Host::new(node as u32, ports.start, group, nic));
+                    let neighbour = self.ports[self.ports[ports.start as usize].peer as usize].node;
+                    let queues = (scenario.queues)(scenario.topology.port(node as u32, neighbour, speed));
+                    let ready = ReadyFlows::new(Scheduler::new(&queues, line_bytes));
+                    self.hosts.push(Host::new(node as u32, ports.start, (group, nic), ready));
                 }
                 _ => {
                     ensure!(

@@ -1,4 +1,4 @@
-//! How a switch port chooses among its queues of data, where it does not serve them in turn.
+//! How a switch port chooses among its queues of data, where it does not serve them in turn, and a host among the classes of its flows.
 //!
 //! Strict queues come first, the highest class before the others (IEEE 802.1Q strict priority). The other queues share what is left,
 //! by weights (802.1Qaz enhanced transmission selection). The weights are shares of bytes, by surplus round robin (Adiseshu,
@@ -12,7 +12,7 @@ use super::port::{CLASSES, FRAMING, line_time};
 use crate::Picos;
 use std::num::NonZeroU64;
 
-/// How a queue of a switch port is served.
+/// How a queue of a port is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueSettings {
     /// When it is its turn.
@@ -103,6 +103,12 @@ impl Scheduler {
     /// Each class may send at once.
     pub(super) fn end_shaping(&mut self) {
         self.shaped_until = [0; CLASSES];
+    }
+
+    /// All queues but those of some classes, a bit each, are empty: their credit is over.
+    pub(super) fn end_credits(&mut self, but: u8) {
+        let empty = (0..).zip(&mut self.credits).filter(|(class, _)| but >> class & 1 == 0);
+        empty.for_each(|(_, credit)| *credit = (*credit).min(0));
     }
 
     /// Chooses one of some classes, a bit each, of which there is at least one. `served` is the class that was served last.

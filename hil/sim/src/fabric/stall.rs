@@ -58,9 +58,9 @@ pub enum Obstacle {
     },
     /// No path leads to the receiver and back: links are down.
     Unreachable,
-    /// The packet waits at a port of a switch for another reason: packets before it, or an order of a stage.
+    /// The packet waits at a port for another reason: packets before it, other classes, or an order of a stage.
     Queue {
-        /// The switch.
+        /// The node.
         node: u32,
         /// The port.
         port: u32,
@@ -263,6 +263,10 @@ impl Network<'_> {
             Obstacle::Application { offered }
         } else {
             let due = sender.due();
+            if due <= self.now {
+                let (node, port) = at(own_port);
+                return Obstacle::Queue { node, port };
+            }
             Obstacle::Rate { bits_per_second: sender.allowed().0, due: (due != NEVER).then_some(due) }
         }
     }

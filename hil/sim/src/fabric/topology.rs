@@ -55,16 +55,16 @@ pub struct Link {
     pub loss: u32,
 }
 
-/// A port of a switch, by which its stages and the settings of its queues are chosen.
+/// A port of a node, by which the stages of a switch's port and the settings of its queues are chosen.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct SwitchPort {
-    /// What the switch is.
+pub struct NodePort {
+    /// What the node is.
     pub at: Kind,
     /// What the node at the other end of its link is.
     pub to: Kind,
     /// The speed of the link.
     pub bits_per_second: u64,
-    /// The switch, by its node number.
+    /// The node, by its number.
     pub node: u32,
     /// The node at the other end of its link, by its number.
     pub neighbour: u32,
@@ -100,17 +100,21 @@ impl Topology {
     }
 
     /// The port of a node by which a link leaves it to another.
-    pub(crate) fn port(&self, node: u32, neighbour: u32, bits_per_second: u64) -> SwitchPort {
+    pub(crate) fn port(&self, node: u32, neighbour: u32, bits_per_second: u64) -> NodePort {
         let [at, to] = [node, neighbour].map(|node| self.nodes[node as usize]);
-        SwitchPort { at, to, bits_per_second, node, neighbour }
+        NodePort { at, to, bits_per_second, node, neighbour }
     }
 
-    /// The ports of all switches, and the numbers of their links, link by link.
-    pub(crate) fn switch_ports(&self) -> impl Iterator<Item = (u32, SwitchPort)> {
-        let both = (0u32..).zip(&self.links).flat_map(|(number, link)| {
+    /// The ports of all nodes, and the numbers of their links, link by link.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = (u32, NodePort)> {
+        (0u32..).zip(&self.links).flat_map(|(number, link)| {
             let [one, other] = link.ends;
             [(one, other), (other, one)].map(|(node, to)| (number, self.port(node, to, link.bits_per_second)))
-        });
-        both.filter(|(_, port)| port.at != Kind::Host)
+        })
+    }
+
+    /// Those of all switches.
+    pub(crate) fn switch_ports(&self) -> impl Iterator<Item = (u32, NodePort)> {
+        self.ports().filter(|(_, port)| port.at != Kind::Host)
     }
 }

@@ -1,12 +1,11 @@
-//! The buffers of a scenario's switches, and the stages and queues of their ports.
+//! The buffers of a scenario's switches, the stages of their ports, and the queues of these and of hosts.
 
 use super::table::{
     BUFFER_SIZE, RATE, SIZE, TIME, Table, Value, count, count_or_size, is_span, number, rate, size, text, time, truth,
 };
 use super::{MOST_NODES, array, misplaced};
 use crate::fabric::{
-    self, Buffer, Headroom, Kind, Limits, QueueSettings, Service, StormAction, SwitchPort, Threshold, Topology,
-    Watchdog,
+    self, Buffer, Headroom, Kind, Limits, NodePort, QueueSettings, Service, StormAction, Threshold, Topology, Watchdog,
 };
 use crate::marking::Stages;
 use anyhow::Result;
@@ -26,12 +25,20 @@ use toml::de::DeValue;
 /// The longest time of a PFC frame that [`Nanos`] holds, 4.3 s; a port's longest is shorter.
 const MOST_NANOS: u64 = u32::MAX as u64;
 
-/// Which switch ports an entry of a scenario is for: those that fit all of its keys.
+/// Which ports an entry of a scenario is for: those that fit all of its keys, and without `at` those of switches only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Selector {
     at: Option<Nodes>,
     to: Option<Nodes>,
     bits_per_second: Option<u64>,
+}
+
+/// What a [`Selector`] chooses the ports of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Entry {
+    Stage,
+    Buffer,
+    Queue,
 }
 
 /// The nodes that a [`Selector`] is for.
@@ -53,9 +60,10 @@ impl Nodes {
 }
 
 impl Selector {
-    /// Reads `at`, `to` and, if it `has_rate`, `link_rate`. With any of them there must be such ports. Nodes are given by kind or, if
-    /// it `has_numbers`, by number.
-    fn read(table: &Table<'_>, topology: &Topology, has_rate: bool, has_numbers: bool) -> Result<Self> {
+    /// Reads `at`, `to` and, but for a buffer, `link_rate`. With any of them there must be such ports. Nodes are given by kind or, but
+    /// for a stage, by number. Only queues can be those of hosts.
+    fn read(table: &Table<'_>, topology: &Topology, entry: Entry) -> Result<Self> {
+        let has_numbers = entry != Entry::Stage;
         let nodes = |key, kinds: &[Kind]| {
             let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
             let numbers = if has_numbers { ", or the number of a node" } else { "" };
@@ -65,14 +73,18 @@ impl Selector {
                 kind.map(Nodes::Are).or(number.map(Nodes::Is))
             })
         };
-        let (at, to) = (nodes("at", &Kind::ALL[1..])?, nodes("to", &Kind::ALL)?);
-        let bits_per_second = if has_rate { table.get("link_rate", RATE, rate)? } else { None };
+        let kinds = if entry == Entry::Queue { &Kind::ALL } else { &Kind::ALL[1..] };
+        let (at, to) = (nodes("at", kinds)?, nodes("to", &Kind::ALL)?);
+        let bits_per_second = if entry == Entry::Buffer { None } else { table.get("link_rate", RATE, rate)? };
         let selector = Self { at, to, bits_per_second };
-        if selector.keys() > 0 && !topology.switch_ports().any(|(_, port)| selector.fits(&port)) {
-            return Err(table.error(
-                "no port of the topology fits: expected `at` a kind of switch that it has, `to` what \
-                                    these are linked to, and `link_rate` the rate of such links",
-            ));
+        let has_hosts = entry == Entry::Queue;
+        let mut ports = topology.ports().filter(|(_, port)| has_hosts || port.at != Kind::Host);
+        if selector.keys() > 0 && !ports.any(|(_, port)| selector.fits(&port)) {
+            let of = if has_hosts { "node" } else { "switch" };
+            return Err(table.error(&format!(
+                "no port of the topology fits: expected `at` a kind of {of} that it has, `to` what these are linked to, and \
+                 `link_rate` the rate of such links"
+            )));
         }
         Ok(selector)
     }
@@ -82,8 +94,8 @@ impl Selector {
         self.at.is_some() || self.to.is_some()
     }
 
-    fn fits(&self, port: &SwitchPort) -> bool {
-        self.at.is_none_or(|at| at.has(port.node, port.at))
+    fn fits(&self, port: &NodePort) -> bool {
+        self.at.map_or(port.at != Kind::Host, |at| at.has(port.node, port.at))
             && self.to.is_none_or(|to| to.has(port.neighbour, port.to))
             && self.bits_per_second.is_none_or(|speed| speed == port.bits_per_second)
     }
@@ -162,7 +174,7 @@ pub(super) fn buffers(table: &Table<'_>, topology: &Topology, default: &Buffer) 
     let mut given: Vec<Selector> = Vec::new();
     for value in entries {
         let table = Table::of(source, value)?;
-        let selector = Selector::read(&table, topology, false, true)?;
+        let selector = Selector::read(&table, topology, Entry::Buffer)?;
         let at = selector.at.ok_or_else(|| table.missing("at", "a kind of switch, or the number of a switch"))?;
         if given.contains(&selector) {
             return Err(table.error("the buffer of these switches is given twice: expected one"));
@@ -192,16 +204,16 @@ pub(super) fn buffers(table: &Table<'_>, topology: &Topology, default: &Buffer) 
     Ok(buffers)
 }
 
-/// The settings of some queues of switch ports: which ports, which classes, a bit each, and the settings.
+/// The settings of some queues: which ports, which classes, a bit each, and the settings.
 pub(super) type Queues = Vec<(Selector, u8, QueueSettings)>;
 
-/// The settings of the queues of switch ports.
+/// The settings of the queues of switch ports, and of the classes of hosts' flows.
 pub(super) fn queues(table: &Table<'_>, topology: &Topology) -> Result<Queues> {
     let source = table.source;
     let entries = table.find("queues").map(|value| array(source, value)).transpose()?.unwrap_or_default();
     let read = |value| {
         let table = Table::of(source, value)?;
-        let selector = Selector::read(&table, topology, true, true)?;
+        let selector = Selector::read(&table, topology, Entry::Queue)?;
         let what = "a class from 0 to 7, or several such as [3, 4]";
         let classes = table.need("class", what, |value| classes(value).or_else(|| Some(1 << count(value, 0, 7u8)?)))?;
         let is_strict = table.get("strict", "true or false", truth)?.unwrap_or(false);
@@ -213,15 +225,21 @@ pub(super) fn queues(table: &Table<'_>, topology: &Topology) -> Result<Queues> {
             (false, None) => Service::RoundRobin,
         };
         let rate = table.get("rate", RATE, rate)?.and_then(NonZeroU64::new);
-        let ecn = table.get("ecn", "true or false", truth)?.unwrap_or(true);
+        let is_host = |node: u32| topology.nodes.get(node as usize) == Some(&Kind::Host);
+        let ecn = match selector.at {
+            Some(Nodes::Are(Kind::Host)) => None,
+            Some(Nodes::Is(node)) if is_host(node) => None,
+            _ => table.get("ecn", "true or false", truth)?,
+        };
         table.finish()?;
+        let ecn = ecn.unwrap_or(true);
         Ok((selector, classes, QueueSettings { service, rate, ecn }))
     };
     entries.iter().map(read).collect()
 }
 
 /// The settings of the queues of a port: those of the last entry that fits each.
-pub(super) fn queues_of(queues: &Queues, port: &SwitchPort) -> [QueueSettings; 8] {
+pub(super) fn queues_of(queues: &Queues, port: &NodePort) -> [QueueSettings; 8] {
     let mut of_port = [QueueSettings::default(); 8];
     for (_, classes, settings) in queues.iter().filter(|(selector, ..)| selector.fits(port)) {
         let fits = (0..8).filter(|class| classes >> class & 1 != 0);
@@ -251,7 +269,7 @@ struct PortStage {
 pub(super) type PortKey = (Kind, Kind, u64);
 
 /// What the stages of a port are chosen by.
-pub(super) const fn port_key(port: &SwitchPort) -> PortKey {
+pub(super) const fn port_key(port: &NodePort) -> PortKey {
     (port.at, port.to, port.bits_per_second)
 }
 
@@ -269,7 +287,7 @@ pub(super) fn stages(
         let name =
             table.need("name", "the name of a switch stage: see hil list", |value| text(value).map(str::to_owned))?;
         let preset = table.get("preset", "the name of a preset", |value| text(value).map(str::to_owned))?;
-        let selector = Selector::read(&table, topology, true, false)?;
+        let selector = Selector::read(&table, topology, Entry::Stage)?;
         let at = table.find(if preset.is_some() { "preset" } else { "name" }).map_or(0..0, Value::span);
         let found = stage(&name, preset.as_deref());
         let (name, mut settings) = found.map_err(|error| misplaced(source, &at, &at, &error))?;
@@ -289,8 +307,7 @@ pub(super) fn stages(
         names
     });
     let at = value.map_or(0..0, Value::span);
-    let ports: BTreeMap<PortKey, SwitchPort> =
-        topology.switch_ports().map(|(_, port)| (port_key(&port), port)).collect();
+    let ports: BTreeMap<PortKey, NodePort> = topology.switch_ports().map(|(_, port)| (port_key(&port), port)).collect();
     let mut of_ports = BTreeMap::new();
     for (key, port) in ports {
         let speed = port.bits_per_second as f64 / 1e9;
