@@ -57,7 +57,7 @@ pub struct LinkFigures {
     pub utilisation: f64,
     /// That share of its speed.
     pub gbps: f64,
-    /// The share of the time in which PFC paused its data, all classes together.
+    /// The share of the time in which PFC paused a class of its data, one or several.
     pub paused: f64,
     /// Data packets that its port marked with CE.
     pub marks: u64,

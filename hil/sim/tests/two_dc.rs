@@ -231,27 +231,58 @@ fn hpcc_star_runs_for_a_second() {
     assert!(far.telemetry > 200_000 && all.abs_diff(5 * far.telemetry) < 20_000, "{all} and {}", far.telemetry);
 }
 
+/// One simulated second of an algorithm with a stage at all switch ports: two flows, which last longer, from hosts at 10 Gb/s over a long
+/// link of 1 ms at 20 Gb/s. Nothing is dropped, and congestion control acts.
+fn one_second_of(name: &str, stage: &str) -> Totals {
+    let text = format!(
+        "duration = \"1s\"\npayload = 4096\n[topology]\nkind = \"two-dc\"\nleaves = 1\nspines = 0\nhosts = 2\n\
+         rate = \"10Gb/s\"\ndelay = \"1us\"\n[[topology.long_links]]\nrate = \"20Gb/s\"\ndelay = \"1ms\"\n\
+         [algorithm]\nname = \"{name}\"\n[transport]\ntimeout = \"20ms\"\n[[stages]]\nname = \"{stage}\"\n\
+         [[buffers]]\nat = \"dci\"\npool = \"64MB\"\n\
+         [[workload]]\nkind = \"pairs\"\npairs = [[0, 2], [1, 2]]\nbytes = \"2GB\"\n"
+    );
+    let input = read(&text).unwrap_or_else(|error| panic!("{error:#}"));
+    let totals = input.scenario().run().unwrap();
+    assert_eq!((totals.completions.len(), totals.dropped), (0, 0), "{name}");
+    assert!((999_000_000_000..=1_000_000_000_000).contains(&totals.end), "{name}: {}", totals.end);
+    assert!(totals.feedback.iter().all(|at| at.cnps + at.messages_sent == 0), "{name}");
+    assert!(totals.cuts > 0, "{name} has not acted");
+    totals
+}
+
 /// Each data packet gets a record at each of four switches, those of the two DCI switches among them, and nothing else is sent by a
 /// switch. HPCC and PowerTCP keep both flows going with windows of a round trip of 2 ms.
 #[test]
 fn hpcc_and_powertcp_run_for_a_second() {
     for name in ["hpcc", "powertcp"] {
-        let text = format!(
-            "duration = \"1s\"\npayload = 4096\n[topology]\nkind = \"two-dc\"\nleaves = 1\nspines = 0\nhosts = 2\n\
-             rate = \"10Gb/s\"\ndelay = \"1us\"\n[[topology.long_links]]\nrate = \"20Gb/s\"\ndelay = \"1ms\"\n\
-             [algorithm]\nname = \"{name}\"\n[transport]\ntimeout = \"20ms\"\n[[stages]]\nname = \"int\"\n\
-             [[buffers]]\nat = \"dci\"\npool = \"64MB\"\n\
-             [[workload]]\nkind = \"pairs\"\npairs = [[0, 2], [1, 2]]\nbytes = \"2GB\"\n"
-        );
-        let input = read(&text).unwrap_or_else(|error| panic!("{error:#}"));
-        let totals = input.scenario().run().unwrap();
-        assert_eq!((totals.completions.len(), totals.dropped, totals.nic_cnps), (0, 0, 0), "{name}");
+        let totals = one_second_of(name, "int");
+        assert_eq!(totals.nic_cnps, 0, "{name}");
         let telemetry: Vec<u64> = totals.feedback.iter().map(|at| at.telemetry).collect();
         // Those of the last 2 ms are on their way at the end.
         let [first, .., last] = telemetry[..] else { panic!("{telemetry:?}") };
         assert!(telemetry.len() == 4 && last > 100_000 && first - last < 2_000, "{name}: {telemetry:?}");
-        assert!(totals.feedback.iter().all(|at| at.cnps + at.messages_sent == 0), "{name}");
-        assert!(totals.cuts > 0, "{name} has not acted");
+    }
+}
+
+/// Algorithms that need marks alone, binary or ternary: with CNPs where they react to these.
+#[test]
+fn algorithms_that_need_marks_run_for_a_second() {
+    for (name, stage, has_cnps) in [
+        ("dcqcn", "red", true),
+        ("dcqcn_plus", "red", true),
+        ("rcc", "red", false),
+        ("rcc_sender", "red", false),
+        ("dcqcn_tcd", "tcd", true),
+        ("timely_tcd", "tcd", false),
+        ("acc", "tcd", false),
+    ] {
+        let totals = one_second_of(name, stage);
+        assert!(
+            totals.marks > 100 && (totals.nic_cnps > 0) == has_cnps,
+            "{name}: {} {}",
+            totals.marks,
+            totals.nic_cnps
+        );
     }
 }
 

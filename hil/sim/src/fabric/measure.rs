@@ -58,7 +58,7 @@ pub struct MeasuredPort {
     pub busy: Picos,
     /// Bytes of the frames that began to leave, without preamble, check sequence and gap.
     pub sent_bytes: u64,
-    /// For how long PFC paused its data, all classes together.
+    /// For how long PFC paused a class of its data, one or several.
     pub paused: Picos,
     /// Data packets that it marked with CE.
     pub marks: u64,

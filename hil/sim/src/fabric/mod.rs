@@ -299,7 +299,7 @@ pub struct Totals {
     pub pfc_frames: u64,
     /// Those of them that rules of faults lost or delayed; frames on a link that fails are not counted.
     pub pfc_disturbed: u64,
-    /// For how long data of ports was paused, in picoseconds, all ports and classes together.
+    /// For how long a class of a port was paused, one or several, in picoseconds, all ports together.
     pub paused: Picos,
     /// PFC deadlocks, in the order in which they were found. They are looked for when PFC frames pause switch ports, at most every
     /// 100 us, and at the end of the run.

@@ -79,8 +79,8 @@ pub(super) struct Port {
     pub(super) paused_until: [Picos; CLASSES],
     /// When the last pause of a class began. A PFC frame that arrives during a pause does not begin another.
     pub(super) paused_from: [Picos; CLASSES],
-    /// How long classes have been paused, all together, before the last pause of each.
-    paused: Picos,
+    /// For how long any class was paused until the last PFC frame, and when that arrived.
+    paused: (Picos, Picos),
     /// What the neighbour has sent past the queues, and when it arrives.
     pub(super) notices: VecDeque<(Picos, Notice)>,
     /// Data packets that the stages here have marked with CE.
@@ -131,7 +131,7 @@ impl Port {
             arrived: [0; CLASSES],
             paused_until: [0; CLASSES],
             paused_from: [0; CLASSES],
-            paused: 0,
+            paused: (0, 0),
             ignored: 0,
             flow_queues: None,
             notices: VecDeque::new(),
@@ -381,8 +381,8 @@ impl Port {
     pub(super) fn pause(&mut self, class: u8, now: Picos, time: Option<Nanos>) -> Option<Picos> {
         let at = usize::from(class);
         let over = time.map(|time| now + Picos::from(time.get()) * 1_000);
+        self.paused = (self.paused(now), now);
         if now > self.paused_until[at] {
-            self.paused += self.paused_until[at] - self.paused_from[at];
             self.paused_from[at] = now;
         }
         self.paused_until[at] = over.unwrap_or(Picos::MAX);
@@ -397,10 +397,11 @@ impl Port {
         begun.saturating_sub(self.free_at.saturating_sub(now))
     }
 
-    /// How long classes have been paused until now, all together.
+    /// For how long a class was paused until now, one or several.
     pub(super) fn paused(&self, now: Picos) -> Picos {
-        let last = self.paused_until.iter().zip(self.paused_from);
-        self.paused + last.map(|(until, from)| (*until).min(now).saturating_sub(from)).sum::<Picos>()
+        let (paused, since) = self.paused;
+        let until = self.paused_until.into_iter().max().unwrap_or(0);
+        paused + until.min(now).saturating_sub(since)
     }
 
     /// The packets that wait here or are on the link, and whether they wait.
@@ -411,5 +412,29 @@ impl Port {
             .chain(of_flows)
             .chain([(self.lane, false)])
             .flat_map(|(fifo, waits)| fifo.iter(slab).map(move |id| (id, waits)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Class 3 is paused from 10 to 30 ns, class 4 from 25 to 45 ns, ended at 35 ns, and class 3 again from 50 ns until it is resumed
+    /// at 80 ns: 10 to 35 and 50 to 80 ns, 55 ns.
+    #[test]
+    fn a_time_in_which_several_classes_are_paused_counts_once() {
+        let link = Link { ends: [0, 1], bits_per_second: 100_000_000_000, delay: 0, loss: 0 };
+        let mut port = Port::new((0, 1), (0, &link), FRAMING, false);
+        let nanos = |time: u32| Some(Nanos::new(time));
+        let changes = [(3, 10, nanos(20)), (4, 25, nanos(20)), (4, 35, nanos(0)), (3, 50, None), (3, 80, nanos(0))];
+        let paused: Vec<Picos> = changes
+            .into_iter()
+            .map(|(class, at, time)| {
+                port.pause(class, at * 1_000, time);
+                port.paused((at + 2) * 1_000) / 1_000
+            })
+            .collect();
+        assert_eq!(paused, [2, 17, 25, 27, 55]);
+        assert_eq!(port.paused(1_000_000), 55_000);
     }
 }

@@ -17,7 +17,7 @@ pub enum Quantity {
     Sent,
     /// Data packets that the stages of a switch port marked with CE: an amount.
     Marks,
-    /// Nanoseconds for which PFC paused the classes of a port, all together: an amount.
+    /// Nanoseconds for which PFC paused a class of a port, one or several: an amount.
     Paused,
     /// The rate that a flow's NIC allows it, in bits per second; 0 before it begins and when it is complete.
     Rate,
