@@ -42,7 +42,7 @@ pub use parameters::{FALCON, HTSIM, Params, SwiftSettings};
 
 use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, RpEngine, Signals, TraceValue};
 use cc_core::fixed::types::U12F20;
-use cc_core::math::{InverseRoot, Reciprocal, mul_high};
+use cc_core::math::{InverseRoot, Reciprocal, mul_high, ratio};
 use cc_core::params::{ParamError, Preset};
 use cc_core::snapshot::flags;
 use cc_core::{Bytes, Delay, Link, Nanos, Psn, Rate, Stamp, State};
@@ -460,13 +460,10 @@ const fn per_root(root: InverseRoot) -> u32 {
     root.mantissa() >> (root.exponent() as u32).saturating_sub(4)
 }
 
-/// `1 - bound / value`; zero where the value is not above the bound.
+/// `1 - bound / value`; zero where the value is not above the bound, which is not zero.
 #[inline(always)]
 fn excess(value: u32, bound: u32) -> u32 {
-    let reciprocal = reciprocal(value);
-    // Shifted by the places that normalise `value`, the difference, which is smaller, still fits 32 bits.
-    let normal = value.saturating_sub(bound).wrapping_shl(31u32.wrapping_sub(reciprocal.exponent().into()));
-    mul_high(normal, reciprocal.mantissa()) << 1
+    ratio(value.saturating_sub(bound), value)
 }
 
 #[inline(always)]

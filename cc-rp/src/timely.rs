@@ -41,10 +41,9 @@ pub use parameters::{ERPC, NS3_RDMA, PAPER, PATCHED, Params, TimelySettings};
 
 use crate::{Ack, Cx, Decision, Event, EventSet, Limits, ReactionPoint, RpEngine, Signals};
 use cc_core::fixed::types::I28F4;
-use cc_core::math::{Reciprocal, mul_high};
+use cc_core::math::{mul_high, ratio};
 use cc_core::params::{ParamError, Preset};
 use cc_core::{Bytes, Link, Nanos, Rate, Stamp, State};
-use core::num::NonZeroU32;
 use parameters::{BLENDS, COUNTS_GRADIENTS, HALF_AT_MOST, SCALED};
 
 /// One flow.
@@ -370,12 +369,8 @@ const fn part(step: Rate, share: u32) -> Rate {
     Rate::from_bits(mul_high(step.to_bits(), share).wrapping_add(1))
 }
 
-/// `1 - bound / rtt`, for a round-trip time above the bound.
+/// `1 - bound / rtt`, for a round-trip time above the bound, which is not zero.
 #[inline(always)]
-fn excess(rtt: Nanos, bound: u32) -> u32 {
-    let Some(whole) = NonZeroU32::new(rtt.get()) else { return 0 };
-    let reciprocal = Reciprocal::of(whole);
-    // Shifted by the places that normalise `rtt`, the difference, which is smaller, still fits 32 bits.
-    let normal = rtt.get().wrapping_sub(bound).wrapping_shl(31u32.wrapping_sub(reciprocal.exponent().into()));
-    mul_high(normal, reciprocal.mantissa()) << 1
+const fn excess(rtt: Nanos, bound: u32) -> u32 {
+    ratio(rtt.get().wrapping_sub(bound), rtt.get())
 }
