@@ -3,9 +3,9 @@
 //!
 //! TIMELY (R. Mittal et al., SIGCOMM 2015), Swift (G. Kumar et al., SIGCOMM 2020) and theta-PowerTCP (V. Addanki et al., NSDI
 //! 2022) measure delays; HPCC (Y. Li et al., SIGCOMM 2019) and PowerTCP read telemetry; TIMELY with TCD's marks (Y. Zhang et
-//! al., SIGCOMM 2021) and ACC (NSDI 2024) use the marks of packets. The receiver is the same for all of them: every
-//! acknowledgement carries the strongest mark of the packets that it covers, and the time stamp and telemetry of the packet
-//! that it acknowledges. Time stamp and telemetry need no state: they are copied from that packet.
+//! al., SIGCOMM 2021), ACC (NSDI 2024) and DCTCP (M. Alizadeh et al., SIGCOMM 2010) use the marks of packets. The receiver is the
+//! same for all of them: every acknowledgement carries the strongest mark of the packets that it covers, and the time stamp and
+//! telemetry of the packet that it acknowledges. Time stamp and telemetry need no state: they are copied from that packet.
 //!
 //! A mark is kept until an acknowledgement that carries it is in the transmit ring, so that no mark is lost when the ring is
 //! full.

@@ -50,6 +50,7 @@ macro_rules! for_each_rp {
             13, 0, pfc::Pfc;
             14, 192, hpcc_star::HpccStar5;
             15, 108, mlcc::Mlcc;
+            16, 28, dctcp::Dctcp;
         }
     };
 }

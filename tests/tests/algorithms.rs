@@ -121,4 +121,4 @@ fn assert_bound(algorithm: &str, runs: &[Run]) {
 }
 
 /// Machines whose `on` must have no loop.
-const BOUNDED: [&str; 5] = ["timely", "timely_tcd", "swift", "rcc", "rcc_sender"];
+const BOUNDED: [&str; 6] = ["timely", "timely_tcd", "swift", "rcc", "rcc_sender", "dctcp"];

@@ -37,6 +37,7 @@ pub const BUDGETS: &[(&str, &str, u64)] = &[
     ("swift", "ack", 300),
     ("theta_powertcp", "ack", 300),
     ("acc", "ack", 300),
+    ("dctcp", "ack", 300),
     ("rcc", "ack", 300),
     ("rcc_sender", "ack", 300),
     ("hpcc", "ack", 1_250),

@@ -4,6 +4,7 @@ embedded! {
     "sw-1"
     "ti-1"
     "tc-1"
+    "dc-1"
     "sg-1"
     "ls-0"
     "ls-1"

@@ -62,6 +62,21 @@ fn an_incast_takes_as_long_as_its_bytes_on_the_receivers_link() {
     assert!(fct.lines().all(|line| line.contains(" 0b000001 10000 200 500000 ")), "{fct}");
 }
 
+/// Section 3.3 of DCTCP's paper, with K = 300 kB, N = 4 and packets of 1,062 bytes: the queue is at most K + N packets, Eq. 10, and swings by
+/// at most sqrt(2 N (C RTT + K)) / 2 below that, Eq. 8.
+#[test]
+fn a_queue_of_dctcp_swings_below_its_mark() {
+    let (input, totals) = check("dctcp.toml", 4);
+    let packet = 1_062.0;
+    let most = 300_000.0 + 4.0 * packet;
+    let swing = (2.0 * 4.0 * (12.5 * f64::from(input.base_rtt.get()) + 300_000.0) / packet).sqrt() / 2.0 * packet;
+    let port = totals.measured.unwrap().ports.into_iter().find(|port| (port.node, port.peer) == (5, 0)).unwrap();
+    let queue = port.queue.unwrap();
+    assert!(f64::from(queue.most()) <= most, "{} of {most} bytes", queue.most());
+    let least = queue.least();
+    assert!(f64::from(least) >= most - 1.1 * swing, "{least} of {most} less {swing} bytes");
+}
+
 /// The four flows pass a trunk at 100 Gb/s, over 7 us one way.
 #[test]
 fn a_dumbbell_shares_its_trunk() {

@@ -615,6 +615,22 @@ typedef struct { uint32_t opaque[28]; } rnic_rp_mlcc_flow;
 #define RNIC_RP_MLCC_NO_INT_RTTS 6u /* 0 to 255 */
 RNIC_RP_FUNCTIONS(mlcc);
 
+/* dctcp: takes SENT, ACK, WAKE; the receiver runs rnic_np_echo */
+#define RNIC_RP_DCTCP_PORT_BYTES 120u
+#define RNIC_RP_DCTCP_PORT_ALIGN 8u
+typedef struct { uint64_t opaque[15]; } rnic_rp_dctcp_port;
+#define RNIC_RP_DCTCP_FLOW_BYTES 32u
+#define RNIC_RP_DCTCP_FLOW_ALIGN 4u
+typedef struct { uint32_t opaque[8]; } rnic_rp_dctcp_flow;
+#define RNIC_RP_DCTCP_PRESET_SCALED 0u
+#define RNIC_RP_DCTCP_PRESET_HPCC_SIM 1u
+#define RNIC_RP_DCTCP_G 0u /* 1000 to 999999 ppm */
+#define RNIC_RP_DCTCP_RATE_AI 1u /* 0 to 1600000 Mb/s */
+#define RNIC_RP_DCTCP_MIN_RATE 2u /* 1 to 1600000 Mb/s */
+#define RNIC_RP_DCTCP_BASE_RTT 3u /* 0 to 1000000000 ns */
+#define RNIC_RP_DCTCP_WINDOW 4u /* 0 to 2: rate, line, none */
+RNIC_RP_FUNCTIONS(dctcp);
+
 /* dcqcn */
 #define RNIC_NP_DCQCN_PORT_BYTES 112u
 #define RNIC_NP_DCQCN_PORT_ALIGN 8u

@@ -35,7 +35,9 @@ struct Keys {
     rate_ai: u64,
     rate_hai: u64,
     min_rate: u64,
+    dctcp_rate_ai: u64,
     has_win: bool,
+    var_win: bool,
     u_target: f64,
     mi_thresh: u32,
     int_multi: u32,
@@ -73,7 +75,9 @@ impl Keys {
             rate_ai: 0,
             rate_hai: 0,
             min_rate: 100_000_000,
+            dctcp_rate_ai: 1_000_000_000,
             has_win: true,
+            var_win: false,
             u_target: 0.95,
             mi_thresh: 5,
             int_multi: 1,
@@ -121,15 +125,13 @@ fn map(words: &mut Words<'_>) -> Result<Vec<(u64, f64)>> {
 
 /// Keys that change nothing here, with how many values they have and, if it is worth a warning, the values that have no effect
 /// there either.
-const WITHOUT_EFFECT: [(&str, usize); 17] = [
+const WITHOUT_EFFECT: [(&str, usize); 15] = [
     ("TRACE_FILE", 1),
     ("TRACE_OUTPUT_FILE", 1),
-    ("DCTCP_RATE_AI", 1),
     ("L2_CHUNK_SIZE", 1),
     ("L2_ACK_INTERVAL", 1),
     ("L2_BACK_TO_ZERO", 1),
     ("GLOBAL_T", 1),
-    ("VAR_WIN", 1),
     ("FAST_REACT", 1),
     ("MULTI_RATE", 1),
     ("SAMPLE_FEEDBACK", 1),
@@ -164,7 +166,7 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
             "SIMULATOR_STOP_TIME" => keys.stop_time = w.read("a time in seconds, below 1000000", units::time)?,
             "CC_MODE" => {
                 let word = w.expect("a number")?;
-                keys.cc_mode = word.text.parse().map_err(|_| source.error(&word.at, "expected 1, 3 or 7"))?;
+                keys.cc_mode = word.text.parse().map_err(|_| source.error(&word.at, "expected 1, 3, 7 or 8"))?;
                 mode = Some(word);
             }
             "ALPHA_RESUME_INTERVAL" => keys.alpha_resume_interval = w.number("microseconds")?,
@@ -176,7 +178,9 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
             "RATE_AI" => keys.rate_ai = rate(w)?,
             "RATE_HAI" => keys.rate_hai = rate(w)?,
             "MIN_RATE" => keys.min_rate = rate(w)?,
+            "DCTCP_RATE_AI" => keys.dctcp_rate_ai = rate(w)?,
             "HAS_WIN" => keys.has_win = flag(w)?,
+            "VAR_WIN" => keys.var_win = flag(w)?,
             "U_TARGET" => keys.u_target = w.number("a number")?,
             "MI_THRESH" => keys.mi_thresh = w.number("a number")?,
             "INT_MULTI" => keys.int_multi = w.number("a number")?,
@@ -249,8 +253,9 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         1 => ("dcqcn", "hpcc_sim", 48, 60, dcqcn(&keys)),
         3 => ("hpcc", "hpcc_sim", 90, 88, hpcc(&keys)),
         7 => ("timely", "paper", 56, 60, timely(&keys)),
+        8 => ("dctcp", "hpcc_sim", 48, 60, dctcp(&keys)),
         _ => {
-            let message = "expected CC_MODE 1 (DCQCN), 3 (HPCC) or 7 (TIMELY)";
+            let message = "expected CC_MODE 1 (DCQCN), 3 (HPCC), 7 (TIMELY) or 8 (DCTCP)";
             return Err(mode.map_or_else(|| anyhow::anyhow!("{message}"), |word| source.error(&word.at, message)));
         }
     };
@@ -379,6 +384,22 @@ fn timely(keys: &Keys) -> Vec<String> {
         "hai_threshold=5".to_owned(),
         format!("hai_steps={}", (keys.rate_hai / keys.rate_ai.max(1)).clamp(1, 16)),
         "serialisation=none".to_owned(),
+    ]
+}
+
+/// Settings of DCTCP, over the preset `hpcc_sim`.
+fn dctcp(keys: &Keys) -> Vec<String> {
+    let window = match (keys.has_win, keys.var_win) {
+        (false, _) => "none",
+        (true, false) => "line",
+        (true, true) => "rate",
+    };
+    vec![
+        format!("EWMA_GAIN={}", (keys.ewma_gain * 1e6).round()),
+        format!("DCTCP_RATE_AI={}b/s", keys.dctcp_rate_ai),
+        format!("MIN_RATE={}b/s", keys.min_rate),
+        "base_rtt=0".to_owned(),
+        format!("window={window}"),
     ]
 }
 
