@@ -2,12 +2,14 @@
 
 use anyhow::Result;
 use hil_cores::random::SplitMix;
-use hil_sim::fabric::{Completion, Scenario, SwitchFeedback, Totals};
+use hil_sim::fabric::{Completion, Examples, Network, Origin, Quantity, Scenario, Subject, SwitchFeedback, Totals};
 use hil_sim::input::Input;
 use hil_sim::ns3::{write_fct, write_pfc};
 use hil_sim::summary::{Cost, Summary};
+use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use tempfile::TempDir;
 
 fn run(input: &Input, shuffle: Option<u64>) -> Totals {
@@ -140,6 +142,14 @@ fn rates_of_hpcc_become_fair() {
     for line in ["measured    from 4000.000 to 8000.000 us", "  busiest links ", "  longest queues "] {
         assert!(shown.contains(line), "{shown}");
     }
+}
+
+/// 64 flows of ACC with a packet in flight each: rates that act at once become equal, by the bound of experiment AC-2-64.
+#[test]
+fn rates_of_slow_flows_become_fair_if_they_act_at_once() {
+    let (input, totals) = check("pacing.toml", 64);
+    let fairness = summary(&input, &totals).measured.unwrap().fairness;
+    assert!(fairness.jain_mean > Some(0.9), "{fairness:?}");
 }
 
 /// Two datacentres: 50 % of the hosts' links inside, 20 % of the long link across, each within 3 standard errors of the bytes, which
@@ -944,4 +954,82 @@ fn a_pause_stops_the_flows_of_its_class_only() {
     // 5,000 frames of 1,082 bytes at 50 Gb/s.
     let half = 5_000 * 1_082 * 160;
     assert!(other < half && same > half + half / 20, "{same} ps and {other} ps");
+}
+
+/// Eight hosts, each of which sends one flow of DCQCN at about an eighth of 10 Gb/s: the gaps between its packets that span a change of
+/// its rate. A packet of 1,058 bytes takes as long at the rate of before the gap by the library's pacer, and at that of after it where
+/// rates hold at once. Rates are sampled each 100 ns.
+#[test]
+fn a_gap_is_that_at_the_rate_before_it_or_behind_it() {
+    for (pacing, is_of) in [("next-packet", 0), ("at-once", 1)] {
+        let text = format!(
+            "duration = \"4ms\"\n[topology]\nkind = \"star\"\nhosts = 9\nrate = \"10Gb/s\"\ndelay = \"1us\"\n[algorithm]\n\
+             name = \"dcqcn\"\n[transport]\npacing = \"{pacing}\"\n[[stages]]\nname = \"red\"\nkmin = \"5kB\"\n\
+             [[workload]]\nkind = \"incast\"\nbytes = \"1GB\"\n"
+        );
+        let input = read(&text, &[]).unwrap();
+        let scenario = input.scenario();
+        let examples = Examples::new(&scenario).unwrap();
+        let mut network = Network::new(&scenario, &examples).unwrap();
+        let (rates, sent) = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(Vec::new())));
+        let source = input.flows[0].source;
+        let (kept, seen) = (Rc::clone(&rates), Rc::clone(&sent));
+        network.sample(100_000, move |sample| {
+            if (sample.quantity, sample.subject) == (Quantity::Rate, Subject::Flow(0)) {
+                kept.borrow_mut().push((sample.at, sample.value));
+            }
+            Ok(())
+        });
+        let tap = move |at, origin, _: &[u8]| {
+            if origin == Origin::Sent {
+                seen.borrow_mut().push(at);
+            }
+            Ok(())
+        };
+        network.tap_port(source, 1, tap).unwrap();
+        while network.advance(1 << 20).unwrap() {}
+        network.finish().unwrap();
+        let rates = rates.take();
+        // The rate at a time, if it was the same for 200 ns on both sides.
+        let rate = |at: u64| {
+            let of = |at| rates.iter().rev().find(|&&(since, _)| since <= at).map(|&(_, rate)| rate);
+            of(at.saturating_sub(200_000)).filter(|&rate| of(at + 200_000) == Some(rate))
+        };
+        let mut spans = 0;
+        for gap in sent.take().windows(2) {
+            let (Some(before), Some(behind)) = (rate(gap[0]), rate(gap[1])) else { continue };
+            if before == behind {
+                continue;
+            }
+            let [expected, other] = [is_of, 1 - is_of].map(|of| 1_058 * 8_000_000_000_000 / [before, behind][of]);
+            let length = gap[1] - gap[0];
+            assert!(
+                length.abs_diff(expected) <= 2_000 && length.abs_diff(other) > 2_000,
+                "{pacing}: {gap:?} at {before}, {behind}"
+            );
+            spans += 1;
+        }
+        assert!(spans > 20, "{pacing}: {spans} gaps");
+    }
+}
+
+/// Two hosts send 1,000 packets each at line rate into a port, where the queue grows by a packet in the time of one until they stop, at
+/// half of the run, and then shrinks. Of those that leave later, a threshold of 100 packets marks all but the last 100, or all of them
+/// if the queue counts that they found.
+#[test]
+fn packets_are_marked_by_the_queue_that_they_find_or_leave() {
+    let marks = |marking: &str| {
+        let text = format!(
+            "duration = \"3ms\"\nmarking = \"{marking}\"\n[topology]\nkind = \"star\"\nhosts = 3\nrate = \"10Gb/s\"\ndelay = \"1us\"\n\
+             [algorithm]\nname = \"pfc\"\n[buffer]\nthreshold = \"4MB\"\n[[stages]]\nname = \"red\"\nkmin = 105800\nkmax = 105800\n\
+             [measure]\nfrom = \"1ms\"\n[[workload]]\nkind = \"incast\"\nbytes = \"1MB\"\n"
+        );
+        let input = read(&text, &[]).unwrap();
+        let totals = run(&input, None);
+        let measured = summary(&input, &totals).measured.unwrap();
+        let link = measured.links.iter().find(|link| (link.node, link.to) == (3, 0)).unwrap();
+        link.marks
+    };
+    let [departures, arrivals] = ["departures", "arrivals"].map(marks);
+    assert_eq!(arrivals - departures, 100, "{arrivals} and {departures}");
 }

@@ -1,7 +1,7 @@
 //! What another simulator does otherwise than NICs and switches do, one switch for each effect.
 
-/// The effects of the ns-3 simulator of HPCC's authors and of its forks; all off by default. Reading a configuration of theirs
-/// sets those that it has, and the summary of a run lists them.
+/// The effects of the ns-3 simulator of HPCC's authors and of its forks, and those that a scenario can choose; all off by default.
+/// Reading a configuration of theirs sets those that it has, and the summary of a run lists them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Effects {
     /// Serialisation times and pacing gaps are whole nanoseconds, rounded down.
@@ -15,8 +15,9 @@ pub struct Effects {
     /// An acknowledgement carries the mark of its packet, and each marked one counts as a CNP at the sender; receivers send no
     /// CNPs.
     pub echo: bool,
-    /// A new rate moves the time of the packet that waits by the difference between the gaps at the new and the old rate;
-    /// otherwise it holds from the next packet on.
+    /// A new rate moves the time of the packet that waits by the difference between the gaps at the new and the old rate, so that
+    /// the gap before each packet is that at the rate with which it leaves, and a late packet delays the next. Otherwise the
+    /// library's pacer sets the gap as the packet before it leaves, and a new rate holds from the next packet on.
     pub retiming: bool,
     /// Delays are measured once a round trip: by the first acknowledgement of what was sent after the last measurement.
     pub delay_once_a_round_trip: bool,
@@ -24,6 +25,9 @@ pub struct Effects {
     pub acks_with_data: bool,
     /// Marking compares the queue without the packet that leaves.
     pub marks_behind: bool,
+    /// When a packet leaves, stages see the length of the queue as it was when the packet joined it, the packet included; otherwise
+    /// the length as it is then.
+    pub marks_arrivals: bool,
     /// Equal paths are numbered from the neighbour with the highest number, and the hash is of the tuples of that simulator.
     pub descending_paths: bool,
     /// A pause lasts until it is resumed, whatever its time, and is not renewed.
@@ -46,6 +50,7 @@ impl Effects {
             ("delay_once_a_round_trip", self.delay_once_a_round_trip),
             ("acks_with_data", self.acks_with_data),
             ("marks_behind", self.marks_behind),
+            ("marks_arrivals", self.marks_arrivals),
             ("descending_paths", self.descending_paths),
             ("pauses_until_resumed", self.pauses_until_resumed),
             ("headroom_until_empty", self.headroom_until_empty),

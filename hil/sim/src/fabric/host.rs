@@ -279,6 +279,7 @@ struct Output<'a> {
     cuts: &'a mut u64,
     ack_bytes: Option<u16>,
     retiming: bool,
+    whole_nanoseconds: bool,
     /// The flow whose event it is, if the caller puts it where it belongs.
     own: Option<u32>,
 }
@@ -290,7 +291,7 @@ impl NicOutput for Output<'_> {
         let Some(flow) = known.or(self.own) else { return };
         let sender = &mut self.senders[flow as usize];
         if self.retiming && sender.last_bytes > 0 && sender.rate != rate {
-            let (old, new) = (gap(sender.last_bytes, sender.rate, true), gap(sender.last_bytes, rate, true));
+            let [old, new] = [sender.rate, rate].map(|rate| gap(sender.last_bytes, rate, self.whole_nanoseconds));
             sender.due = (sender.due + new).saturating_sub(old);
         }
         *self.decisions += 1;
@@ -363,6 +364,7 @@ impl Network<'_> {
             cuts: &mut self.totals.cuts,
             ack_bytes: self.effects.line_headers.map(|headers| headers.ack),
             retiming: self.effects.retiming,
+            whole_nanoseconds: self.effects.whole_nanoseconds,
             own,
         };
         let nics = &mut *self.groups[at.group];
@@ -884,14 +886,15 @@ impl Network<'_> {
             self.show(now, Origin::Sent, packet)?;
         }
         let counted = self.counting.of((payload.into(), 1)) as u32;
-        let own_pacing = self.effects.whole_nanoseconds;
+        let whole_nanoseconds = self.effects.whole_nanoseconds;
+        let own_pacing = whole_nanoseconds || self.effects.retiming;
         let wait = self.with_nic(now, host, Some(flow), |nics, nic, clock, output| {
             nics.sent(nic, clock, handle, psn, Bytes::new(counted), output);
             if own_pacing { None } else { nics.departure(nic, clock, handle, Bytes::new(line_bytes.into())) }
         })?;
         let sender = &mut self.senders[flow as usize];
         sender.due = if own_pacing {
-            now + gap(line_bytes, sender.rate, true)
+            now + gap(line_bytes, sender.rate, whole_nanoseconds)
         } else {
             wait.map_or(NEVER, |wait| (now / 1_000 + Picos::from(wait.get())) * 1_000)
         };

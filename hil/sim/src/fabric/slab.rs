@@ -25,6 +25,8 @@ pub(crate) struct Meta {
     pub(crate) line_bytes: u16,
     /// Bytes of its frame, of which the slot holds the first.
     pub(crate) wire_len: u16,
+    /// Bytes of the queue that it joined, its own among them, where stages mark by them.
+    pub(crate) joined: u32,
     /// Nodes that it has left, its sender among them.
     pub(crate) hops: u8,
     /// Its traffic class.

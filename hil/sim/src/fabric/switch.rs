@@ -6,7 +6,7 @@ use super::faults::{FrameInfo, FrameSet, Held, Outcome};
 use super::host::REST;
 use super::packets::{InFlight, Kind, Meta, PacketId};
 use super::port::Port;
-use super::{FlowSpec, Network, Origin, PfcRecord, Picos, Place};
+use super::{Effects, FlowSpec, Network, Origin, PfcRecord, Picos, Place};
 use crate::instant;
 use crate::marking::Stages;
 use crate::packet;
@@ -361,6 +361,9 @@ impl Network<'_> {
         let port = &mut self.ports[egress as usize];
         let queue = port.push(&mut self.slab, packet, counted.then_some(class));
         self.totals.longest_queue = self.totals.longest_queue.max(queue.into());
+        if self.effects.marks_arrivals {
+            self.slab.meta_mut(packet).joined = port.data[usize::from(class)].bytes;
+        }
         if self.sees_queues() {
             self.queue_changed(now, egress);
             self.ingress_changed(now, ingress);
@@ -577,14 +580,18 @@ impl Network<'_> {
 
     /// A data packet leaves a queue that no longer counts it: the stages mark, measure, hold and rewrite.
     fn depart(&mut self, now: Picos, switch: u32, egress: u32, packet: PacketId) -> Result<()> {
-        let Meta { flow, line_bytes, class, .. } = *self.slab.meta(packet);
+        let Meta { flow, line_bytes, class, joined, .. } = *self.slab.meta(packet);
         let bytes = Bytes::new(line_bytes.into());
         let PortStages { takes, reads_headers, .. } = self.switches[switch as usize].stages(egress);
         if takes.contains(EventKind::Departure) {
             let behind = self.ports[egress as usize].data[usize::from(class)].bytes;
             let all_behind = self.ports[egress as usize].data_bytes;
             let of_packet = u32::from(line_bytes);
-            let queued = Bytes::new(if self.effects.marks_behind { behind } else { behind + of_packet });
+            let queued = Bytes::new(match self.effects {
+                Effects { marks_arrivals: true, .. } => joined,
+                Effects { marks_behind: true, .. } => behind,
+                _ => behind + of_packet,
+            });
             let port_queued = Bytes::new(all_behind + of_packet);
             let (ecn, mut verdict) = if reads_headers {
                 self.with_headers(packet, |network, roce| {

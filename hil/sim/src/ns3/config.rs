@@ -269,6 +269,7 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         delay_once_a_round_trip: keys.cc_mode == 7,
         acks_with_data: true,
         marks_behind: true,
+        marks_arrivals: false,
         descending_paths: true,
         pauses_until_resumed: true,
         headroom_until_empty: is_fork,

@@ -99,7 +99,11 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     };
     let of_transport = table.find("transport").map(|value| Table::of(&source, value)).transpose()?;
     let has_timeout = of_transport.as_ref().is_some_and(|table| table.find("timeout").is_some());
-    let mut transport = of_transport.as_ref().map(transport).transpose()?.unwrap_or_default();
+    let (mut transport, retiming) = of_transport.as_ref().map(transport).transpose()?.unwrap_or_default();
+    let marks_arrivals = match table.find("marking") {
+        None => false,
+        Some(_) => table.choice("marking", &["departures", "arrivals"])? == "arrivals",
+    };
     let of_algorithm = within(&table, "algorithm", "a table with the name of the algorithm")?;
     let (algorithm, settings) = machines(&of_algorithm)?;
     let measure = match table.find("measure") {
@@ -220,7 +224,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         end,
         stall,
         seed,
-        effects: Effects::default(),
+        effects: Effects { retiming, marks_arrivals, ..Effects::default() },
         faults,
         warnings,
         paths,
@@ -306,8 +310,8 @@ fn default_timeout(round_trip: Picos) -> Picos {
     timeout
 }
 
-/// How hosts send and acknowledge.
-fn transport(table: &Table<'_>) -> Result<Transport> {
+/// How hosts send and acknowledge, and whether a new rate moves the packet that waits.
+fn transport(table: &Table<'_>) -> Result<(Transport, bool)> {
     let default = Transport::default();
     let packets = |key| {
         let packets = table.get(key, "a number of packets, at least 1", |value| count(value, 1, u32::MAX))?;
@@ -320,6 +324,10 @@ fn transport(table: &Table<'_>) -> Result<Transport> {
         },
         None => default.recovery,
     };
+    let retiming = match table.find("pacing") {
+        None => false,
+        Some(_) => table.choice("pacing", &["next-packet", "at-once"])? == "at-once",
+    };
     let transport = Transport {
         message: packets("message")?,
         ack_interval: packets("ack_interval")?.unwrap_or(default.ack_interval),
@@ -330,5 +338,5 @@ fn transport(table: &Table<'_>) -> Result<Transport> {
             .unwrap_or(default.timeout),
     };
     table.finish()?;
-    Ok(transport)
+    Ok((transport, retiming))
 }
