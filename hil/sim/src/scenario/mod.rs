@@ -100,10 +100,7 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     let of_transport = table.find("transport").map(|value| Table::of(&source, value)).transpose()?;
     let has_timeout = of_transport.as_ref().is_some_and(|table| table.find("timeout").is_some());
     let (mut transport, retiming) = of_transport.as_ref().map(transport).transpose()?.unwrap_or_default();
-    let marks_arrivals = match table.find("marking") {
-        None => false,
-        Some(_) => table.choice("marking", &["departures", "arrivals"])? == "arrivals",
-    };
+    let marks_arrivals = table.one_of("marking", &[("departures", false), ("arrivals", true)])?.unwrap_or_default();
     let of_algorithm = within(&table, "algorithm", "a table with the name of the algorithm")?;
     let (algorithm, settings) = machines(&of_algorithm)?;
     let measure = match table.find("measure") {
@@ -150,15 +147,13 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
             })?;
         }
     }
-    let path_choice = match table.find("paths") {
-        None => PathChoice::default(),
-        Some(_) => match table.choice("paths", &["hash", "symmetric-hash", "spray-random", "spray-round-robin"])? {
-            "hash" => PathChoice::Hash,
-            "symmetric-hash" => PathChoice::SymmetricHash,
-            "spray-random" => PathChoice::SprayRandom,
-            _ => PathChoice::SprayRoundRobin,
-        },
-    };
+    let path_choices = [
+        ("hash", PathChoice::Hash),
+        ("symmetric-hash", PathChoice::SymmetricHash),
+        ("spray-random", PathChoice::SprayRandom),
+        ("spray-round-robin", PathChoice::SprayRoundRobin),
+    ];
+    let path_choice = table.one_of("paths", &path_choices)?.unwrap_or_default();
     let faults = faults(&table, &topology, flows.len())?;
     let of_ports = stages(&table, &topology, |speed| link(speed, base_rtt))?;
     let queues = queues(&table, &topology)?;
@@ -317,17 +312,9 @@ fn transport(table: &Table<'_>) -> Result<(Transport, bool)> {
         let packets = table.get(key, "a number of packets, at least 1", |value| count(value, 1, u32::MAX))?;
         Ok::<_, Error>(packets.and_then(NonZeroU32::new))
     };
-    let recovery = match table.find("recovery") {
-        Some(_) => match table.choice("recovery", &["go-back-n", "selective-repeat"])? {
-            "go-back-n" => Recovery::GoBackN,
-            _ => Recovery::SelectiveRepeat,
-        },
-        None => default.recovery,
-    };
-    let retiming = match table.find("pacing") {
-        None => false,
-        Some(_) => table.choice("pacing", &["next-packet", "at-once"])? == "at-once",
-    };
+    let recoveries = [("go-back-n", Recovery::GoBackN), ("selective-repeat", Recovery::SelectiveRepeat)];
+    let recovery = table.one_of("recovery", &recoveries)?.unwrap_or(default.recovery);
+    let retiming = table.one_of("pacing", &[("next-packet", false), ("at-once", true)])?.unwrap_or_default();
     let transport = Transport {
         message: packets("message")?,
         ack_interval: packets("ack_interval")?.unwrap_or(default.ack_interval),

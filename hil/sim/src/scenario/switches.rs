@@ -73,11 +73,11 @@ impl Selector {
                 kind.map(Nodes::Are).or(number.map(Nodes::Is))
             })
         };
-        let kinds = if entry == Entry::Queue { &Kind::ALL } else { &Kind::ALL[1..] };
+        let has_hosts = entry == Entry::Queue;
+        let kinds = if has_hosts { &Kind::ALL } else { &Kind::ALL[1..] };
         let (at, to) = (nodes("at", kinds)?, nodes("to", &Kind::ALL)?);
         let bits_per_second = if entry == Entry::Buffer { None } else { table.get("link_rate", RATE, rate)? };
         let selector = Self { at, to, bits_per_second };
-        let has_hosts = entry == Entry::Queue;
         let mut ports = topology.ports().filter(|(_, port)| has_hosts || port.at != Kind::Host);
         if selector.keys() > 0 && !ports.any(|(_, port)| selector.fits(&port)) {
             let of = if has_hosts { "node" } else { "switch" };
@@ -153,14 +153,8 @@ pub(super) fn watchdog(table: &Table<'_>) -> Result<Watchdog> {
     let span = |key| table.get(key, "a time from \"1us\" to \"1000s\"", |value| time(value).filter(is_span));
     let time = span("time")?.unwrap_or(100_000_000_000);
     let restore = span("restore")?.unwrap_or(time);
-    let action = match table.find("action") {
-        None => StormAction::Report,
-        Some(_) => match table.choice("action", &["report", "drop", "forward"])? {
-            "report" => StormAction::Report,
-            "drop" => StormAction::Drop,
-            _ => StormAction::Forward,
-        },
-    };
+    let actions = [("report", StormAction::Report), ("drop", StormAction::Drop), ("forward", StormAction::Forward)];
+    let action = table.one_of("action", &actions)?.unwrap_or(StormAction::Report);
     table.finish()?;
     Ok(Watchdog { time, restore, action })
 }

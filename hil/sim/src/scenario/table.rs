@@ -121,6 +121,13 @@ impl<'a> Table<'a> {
         self.need(key, &what, |value| words.iter().copied().find(|word| text(value) == Some(word)))
     }
 
+    /// The value of a word, one of a list, if the key is there.
+    pub(super) fn one_of<T: Copy>(&self, key: &'static str, values: &[(&str, T)]) -> Result<Option<T>> {
+        let words: Vec<&str> = values.iter().map(|&(word, _)| word).collect();
+        let what = format!("one of {}", words.join(", "));
+        self.get(key, &what, |value| values.iter().find(|(word, _)| text(value) == Some(word)).map(|&(_, value)| value))
+    }
+
     /// A whole number from `least` to `most`.
     pub(super) fn count(&self, key: &'static str, least: u32, most: u32) -> Result<u32> {
         self.need(key, &format!("a whole number from {least} to {most}"), |value| count(value, least, most))
