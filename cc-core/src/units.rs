@@ -416,6 +416,10 @@ number24!(
 );
 
 impl Psn {
+    /// Two numbers farther apart than these 2^22 packets cannot be compared: a flow that was silent for long, or began again
+    /// elsewhere, may be on either side.
+    pub const FAR: u32 = 1 << 22;
+
     /// The sequence number `packets` later, modulo 2^24.
     #[inline]
     pub const fn plus(self, packets: u32) -> Self {
@@ -433,6 +437,12 @@ impl Psn {
     pub const fn is_after(self, other: Self) -> bool {
         let ahead = self.since(other);
         ahead != 0 && ahead < 1 << 23
+    }
+
+    /// Whether an acknowledgement of this packet has passed `mark`: it comes after it, or is more than [`Psn::FAR`] before it.
+    #[inline]
+    pub const fn has_passed(self, mark: Self) -> bool {
+        mark.since(self) > Self::FAR
     }
 }
 
@@ -535,6 +545,19 @@ mod tests {
         assert!(!last.is_after(last.plus(1)));
         assert_eq!(last.plus(17).since(last), 17);
         assert!(!last.is_after(last));
+    }
+
+    #[test]
+    fn a_mark_is_passed_behind_it_and_far_before_it() {
+        let mark = Psn::new(0xff_fff0);
+        for (ahead, passed) in
+            [(0, false), (1, true), (1 << 22, true), (1 << 23, true), ((1 << 24) - Psn::FAR - 1, true)]
+        {
+            assert_eq!(mark.plus(ahead).has_passed(mark), passed, "{ahead} ahead");
+        }
+        for before in [1, Psn::FAR] {
+            assert!(!mark.has_passed(mark.plus(before)), "{before} before");
+        }
     }
 
     #[test]

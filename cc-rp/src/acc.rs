@@ -107,8 +107,6 @@ const UE: u8 = 1 << 6;
 const LONGEST_RUN: u8 = 16;
 /// How often a period is extended before the rate is halved.
 const EXTENSIONS: u8 = 15;
-/// The most packets by which a guard is ahead of an acknowledgement. One that seems farther ahead was passed long ago.
-const FARTHEST: u32 = 1 << 22;
 
 cc_core::snapshot! {
     /// A flow of ACC.
@@ -398,8 +396,7 @@ impl Acc {
     /// Everything up to `psn` has arrived. If that passes the guard, the drain ends and a period begins.
     #[inline]
     fn arrived(&mut self, p: &Params, now: Stamp, psn: Psn) {
-        let missing = self.guard.since(psn);
-        if self.has(GUARDED) && (missing == 0 || missing > FARTHEST) {
+        if self.has(GUARDED) && (psn == self.guard || psn.has_passed(self.guard)) {
             self.flags &= !GUARDED;
             self.begin(p, now);
         }

@@ -69,8 +69,6 @@ const SENT: u32 = 1 << 24;
 const ROUND: u32 = 1 << 25;
 /// No packet sent after the last cut has been acknowledged.
 const REDUCED: u32 = 1 << 26;
-/// Two sequence numbers farther apart than this cannot be compared.
-const FAR: u32 = 1 << 22;
 
 cc_core::snapshot! {
     /// A flow of DCTCP.
@@ -164,7 +162,7 @@ impl ReactionPoint for Dctcp {
         if !self.counts(ack) {
             return 1;
         }
-        let row: usize = match (self.has(REDUCED) && !is_over(self.cut, ack.psn), ack.mark) {
+        let row: usize = match (self.has(REDUCED) && !ack.psn.has_passed(self.cut), ack.mark) {
             (true, _) => 4,
             (false, Mark::Congested) => 3,
             (false, _) => 2,
@@ -230,7 +228,7 @@ impl Dctcp {
     /// Whether the acknowledgement of this packet ends the round, or is the first.
     #[inline(always)]
     fn ends_round(&self, psn: Psn) -> bool {
-        !self.has(ROUND) || is_over(self.round, psn)
+        !self.has(ROUND) || psn.has_passed(self.round)
     }
 
     #[inline(always)]
@@ -249,7 +247,7 @@ impl Dctcp {
             self.round = newest;
             self.sent |= ROUND;
         }
-        if self.has(REDUCED) && is_over(self.cut, ack.psn) {
+        if self.has(REDUCED) && ack.psn.has_passed(self.cut) {
             self.sent &= !REDUCED;
         }
         if self.has(REDUCED) {
@@ -278,10 +276,4 @@ impl Dctcp {
         self.alpha = Frac::from_bits(kept.wrapping_add(mul_high(share, p.gain)));
         (self.acked, self.marked) = (Bytes::ZERO, Bytes::ZERO);
     }
-}
-
-/// Whether the acknowledgement of `psn` is of a packet that was sent after `last`, or of one more than [`FAR`] before it.
-#[inline(always)]
-const fn is_over(last: Psn, psn: Psn) -> bool {
-    last.since(psn) > FAR
 }

@@ -80,8 +80,6 @@ const SENT: u8 = 1;
 const ACKED: u8 = 1 << 1;
 /// `updated` is known.
 const UPDATED: u8 = 1 << 2;
-/// Two sequence numbers farther apart than this cannot be compared.
-const FAR: u32 = 1 << 22;
 
 /// How an acknowledgement is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -363,7 +361,7 @@ impl<const HOPS: usize> Hpcc<HOPS> {
     /// Whether this acknowledges the last packet that was sent before the last update of Wc.
     #[inline(always)]
     fn is_over(&self, psn: Psn) -> bool {
-        !self.has(UPDATED) || psn.is_after(self.updated) || self.updated.since(psn) > FAR
+        !self.has(UPDATED) || psn.has_passed(self.updated)
     }
 
     /// MeasureInflight; `false` when nothing could be measured.

@@ -114,8 +114,6 @@ const _: () = assert!(size_of::<HpccStar5>() <= 192, "a flow has outgrown 192 by
 const COUNTING: u8 = 1;
 /// A mark was passed since the last update of Wc*.
 const PASSED: u8 = 1 << 1;
-/// Two sequence numbers farther apart than this cannot be compared.
-const FAR: u32 = 1 << 22;
 
 cc_core::snapshot! {
     /// A flow of HPCC*.
@@ -332,7 +330,7 @@ impl<const HOPS: usize> HpccStar<HOPS> {
             return self.count_from(psn, sent);
         }
         if self.from.is_after(psn) {
-            if self.from.since(psn) > FAR {
+            if self.from.since(psn) > Psn::FAR {
                 self.count_from(psn, sent);
             }
             return;
@@ -354,7 +352,7 @@ impl<const HOPS: usize> HpccStar<HOPS> {
 
     /// Begins a round trip with snd_una = `psn` and snd_nxt = `sent`.
     fn count_from(&mut self, psn: Psn, sent: Psn) {
-        let whole = sent.since(psn).min(FAR);
+        let whole = sent.since(psn).min(Psn::FAR);
         (self.from, self.to, self.mark) = (psn, psn.plus(whole), 0);
         self.flags |= COUNTING;
     }

@@ -66,8 +66,6 @@ pub struct Window {
 const LEAST: u32 = 1 << (FINE - 10);
 /// Upper bound of the power: 16.
 const MOST: u32 = 16 << FINE;
-/// Two sequence numbers farther apart than this cannot be compared.
-const FAR: u32 = 1 << 22;
 
 impl Window {
     pub(crate) fn open(p: &Params) -> Self {
@@ -109,7 +107,7 @@ impl Window {
     /// Whether this acknowledges the last packet sent when `old` was set, and so ends the round trip.
     #[inline(always)]
     pub(crate) fn is_over(&self, psn: Psn) -> bool {
-        psn.is_after(self.mark) || self.mark.since(psn) > FAR
+        psn.has_passed(self.mark)
     }
 
     /// Begins a round trip, which ends when the last packet sent so far is acknowledged.
