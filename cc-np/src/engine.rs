@@ -112,7 +112,7 @@ pub struct NpCounters {
     /// Jumps of the caller's clock forward by more than 1 s.
     pub np_clock_jumps_forward: u64,
     /// Jumps of the caller's clock back.
-    pub np_clock_jumps_back: u64,
+    pub np_clock_reversals: u64,
 }
 
 impl NpCounters {
@@ -132,7 +132,7 @@ impl NpCounters {
             ("np_flows_untracked", self.np_flows_untracked),
             ("np_flows_evicted", self.np_flows_evicted),
             ("np_clock_jumps_forward", self.np_clock_jumps_forward),
-            ("np_clock_jumps_back", self.np_clock_jumps_back),
+            ("np_clock_reversals", self.np_clock_reversals),
         ]
     }
 }
@@ -513,7 +513,7 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
             np_flows_untracked: untracked,
             np_flows_evicted: self.flows.evicted().into(),
             np_clock_jumps_forward: self.common.clock.forward_jumps().into(),
-            np_clock_jumps_back: self.common.clock.backward_jumps().into(),
+            np_clock_reversals: self.common.clock.backward_jumps().into(),
         }
     }
 

@@ -103,7 +103,7 @@ pub struct RpCounters {
     /// Steps of the caller's clock forward by more than a second.
     pub rp_clock_jumps_forward: u64,
     /// Steps of the caller's clock back.
-    pub rp_clock_jumps_back: u64,
+    pub rp_clock_reversals: u64,
 }
 
 impl RpCounters {
@@ -129,7 +129,7 @@ impl RpCounters {
         rp_flows_refused: 0,
         rp_handles_stale: 0,
         rp_clock_jumps_forward: 0,
-        rp_clock_jumps_back: 0,
+        rp_clock_reversals: 0,
     };
 
     /// The counters with their names.
@@ -156,7 +156,7 @@ impl RpCounters {
             ("rp_flows_refused", self.rp_flows_refused),
             ("rp_handles_stale", self.rp_handles_stale),
             ("rp_clock_jumps_forward", self.rp_clock_jumps_forward),
-            ("rp_clock_jumps_back", self.rp_clock_jumps_back),
+            ("rp_clock_reversals", self.rp_clock_reversals),
         ]
     }
 }
@@ -468,7 +468,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         RpCounters {
             rp_cnp_ignored: ignored.into_iter().fold(0, u64::wrapping_add),
             rp_clock_jumps_forward: self.shared.clock.forward_jumps().into(),
-            rp_clock_jumps_back: self.shared.clock.backward_jumps().into(),
+            rp_clock_reversals: self.shared.clock.backward_jumps().into(),
             ..counters
         }
     }

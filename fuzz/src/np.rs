@@ -213,7 +213,7 @@ pub fn np(data: &[u8]) {
         }
         let expected = NpCounters {
             np_clock_jumps_forward: clock.forward_jumps().into(),
-            np_clock_jumps_back: clock.backward_jumps().into(),
+            np_clock_reversals: clock.backward_jumps().into(),
             ..model.counters
         };
         assert_eq!(ample.np().counters(), expected);

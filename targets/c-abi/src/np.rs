@@ -40,7 +40,7 @@ pub const COUNTERS: [(&str, &str); 4] = [
     ("np_ecn_marked_roce_packets", "packets that arrived with a mark"),
     ("np_cnp_sent", "CNPs that went out"),
     ("np_clock_jumps_forward", "steps of the caller's clock forward by more than a second"),
-    ("np_clock_jumps_back", "steps of the caller's clock back"),
+    ("np_clock_reversals", "steps of the caller's clock back"),
 ];
 
 /// Name and meaning of the counter `id` of all notification points, for C.

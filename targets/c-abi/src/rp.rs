@@ -40,7 +40,7 @@ pub const COUNTERS: [(&str, &str); 6] = [
     ("rp_cnp_stale", "CNPs repeated, or overtaken by a later one, going by their number"),
     ("rp_cnp_unsupported", "CNPs of a kind that tells this algorithm nothing"),
     ("rp_clock_jumps_forward", "steps of the caller's clock forward by more than a second"),
-    ("rp_clock_jumps_back", "steps of the caller's clock back"),
+    ("rp_clock_reversals", "steps of the caller's clock back"),
 ];
 
 /// Name and meaning of the counter `id` of all reaction points, for C.
