@@ -320,7 +320,7 @@ struct Bench<A: ReactionPoint> {
     last: Psn,
     /// Whether there was a pause or a jump of the clock.
     disturbed: bool,
-    /// When the late NIC was last called.
+    /// When the late NIC last called its engine for certain.
     called: u64,
     /// Every handle that was returned, including stale ones, and whether it is open.
     handles: Vec<(Handle, bool)>,
@@ -555,7 +555,6 @@ impl<A: ReactionPoint> Bench<A> {
     /// Passes one event to both NICs, and compares the flows that it changed and their decisions.
     fn both(&mut self, mut event: impl FnMut(&mut Sender<A>, Instant) -> Option<Handle>) {
         let now = Instant::from_nanos(self.now);
-        self.called = self.now;
         let mut decide = |sender: &mut Sender<A>| {
             sender.hw.decided = [false; FLOWS];
             let handle = event(sender, now)?;
@@ -564,6 +563,10 @@ impl<A: ReactionPoint> Bench<A> {
         };
         let decided = decide(&mut self.punctual);
         assert_eq!(decide(&mut self.late), decided, "a wake changed the decision");
+        if decided.is_some() {
+            // Otherwise the event may not have reached the engine: a restored snapshot of a flow that is closed does not.
+            self.called = self.now;
+        }
     }
 
     fn both_wake(&mut self) {
