@@ -37,7 +37,7 @@ mod parameters;
 #[cfg(test)]
 mod tests;
 
-pub use parameters::{CX4, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, VENDOR};
+pub use parameters::{CX4, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, SIGCOMM15, VENDOR};
 
 use crate::CnpIgnored;
 use crate::{Cx, Decision, Event, EventSet, Limits, ReactionPoint, RpEngine, Signals, TraceValue};
@@ -798,26 +798,24 @@ fn step(p: &Params, one: u32, other: u32) -> Rate {
     if high <= p.threshold {
         return Rate::ZERO; // fast recovery
     }
-    let hyper = if p.has(HYPER_FOLLOWS) { high.wrapping_sub(1) } else { low };
-    if hyper <= p.threshold {
+    let hyper = if p.has(HYPER_FOLLOWS) { high } else { low };
+    if hyper <= p.hyper_threshold {
         return p.additive; // (6)
     }
     if p.has(HYPER_IS_CONSTANT) {
         return p.hyper;
     }
-    let times = hyper.wrapping_sub(p.threshold);
+    let times = hyper.wrapping_sub(p.hyper_threshold);
     Rate::from_bits(p.hyper.to_bits().wrapping_mul(times)) // (8)
 }
 
 /// The stage from which further expiries of a clock leave [`step`] as it is.
 #[inline(always)]
 fn last_step(p: &Params, other: u32) -> u32 {
-    let passed = match (p.has(HYPER_FOLLOWS), p.has(HYPER_IS_CONSTANT)) {
-        (false, _) => p.threshold.wrapping_add(1),
-        (true, true) => p.threshold.wrapping_add(2),
-        (true, false) => u32::from(LAST_STAGE),
-    };
-    passed.max(other).min(u32::from(LAST_STAGE))
+    if p.has(HYPER_FOLLOWS) && !p.has(HYPER_IS_CONSTANT) {
+        return u32::from(LAST_STAGE);
+    }
+    p.hyper_threshold.wrapping_add(1).max(other).min(u32::from(LAST_STAGE))
 }
 
 /// The stage after this one.

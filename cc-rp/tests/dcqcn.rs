@@ -6,7 +6,7 @@ mod dcqcn_equations;
 mod tolerance;
 
 use cc_core::{Bytes, CnpBody, CnpBodyKind, CnpKind, Instant, Link, Nanos, Psn, Rate};
-use cc_rp::dcqcn::{CX4, Dcqcn, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, VENDOR};
+use cc_rp::dcqcn::{CX4, Dcqcn, DcqcnSettings, HPCC_SIM, NS3_RDMA, PAPER, Params, SIGCOMM15, VENDOR};
 use cc_rp::{Cx, Event, ReactionPoint};
 use dcqcn_equations::{Constants, Flow, Happening, compare_run, compare_steps, magnitude, mbps};
 use tolerance::SplitMix;
@@ -14,7 +14,7 @@ use tolerance::SplitMix;
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_024), base_rtt: Nanos::new(8_000) };
 
 /// The values of each preset, written down independently.
-fn presets() -> [(&'static str, DcqcnSettings, Constants); 5] {
+fn presets() -> [(&'static str, DcqcnSettings, Constants); 6] {
     let paper = Constants {
         line: 100_000.0,
         floor: 100.0,
@@ -26,6 +26,7 @@ fn presets() -> [(&'static str, DcqcnSettings, Constants); 5] {
         k: 55_000,
         b: Some(10_000_000),
         fast_rounds: 5,
+        hyper_after: 5,
         r_ai: 40.0,
         r_hai: 100.0,
         least_left: 0.0,
@@ -48,6 +49,7 @@ fn presets() -> [(&'static str, DcqcnSettings, Constants); 5] {
         k: 300_000,
         b: Some(32_767 * 64),
         fast_rounds: 1,
+        hyper_after: 1,
         r_ai: 5.0,
         r_hai: 50.0,
         least_left: 0.5,
@@ -73,6 +75,7 @@ fn presets() -> [(&'static str, DcqcnSettings, Constants); 5] {
         k: 60_000,
         b: Some(300_032),
         fast_rounds: 4,
+        hyper_after: 4,
         r_hai: 200.0,
         alpha_before_cut: true,
         as_ns3: true,
@@ -85,6 +88,7 @@ fn presets() -> [(&'static str, DcqcnSettings, Constants); 5] {
         ("cx4", CX4, Constants { r_hai: 40.0, ..vendor }),
         ("hpcc_sim", HPCC_SIM, hpcc_sim),
         ("ns3_rdma", NS3_RDMA, ns3_rdma),
+        ("sigcomm15", SIGCOMM15, Constants { fast_rounds: 4, ..paper }),
     ]
 }
 
@@ -223,7 +227,7 @@ fn presets_are_their_sources_numbers_a4() {
     assert_eq!((HPCC_SIM.rpg_ai_rate, HPCC_SIM.rpg_hai_rate, HPCC_SIM.dce_tcp_g), (20, 200, 1020));
     assert_eq!((NS3_RDMA.rpg_time_reset, NS3_RDMA.rpg_hai_rate, NS3_RDMA.initial_alpha_value), (60, 200, 512));
     let names: Vec<_> = Dcqcn::PRESETS.iter().map(|preset| preset.name).collect();
-    assert_eq!(names, ["paper", "vendor", "cx4", "hpcc_sim", "ns3_rdma"]);
+    assert_eq!(names, ["paper", "vendor", "cx4", "hpcc_sim", "ns3_rdma", "sigcomm15"]);
 }
 
 #[test]

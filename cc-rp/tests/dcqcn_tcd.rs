@@ -29,6 +29,7 @@ fn variants() -> [(&'static str, DcqcnTcdSettings, Constants); 4] {
         k: 55_000,
         b: Some(10_000_000),
         fast_rounds: 5,
+        hyper_after: 5,
         r_ai: 40.0,
         r_hai: 100.0,
         least_left: 0.0,
@@ -44,6 +45,7 @@ fn variants() -> [(&'static str, DcqcnTcdSettings, Constants); 4] {
     let tcd_sim = Constants {
         alpha_at_first: 0.5,
         fast_rounds: 4,
+        hyper_after: 4,
         r_hai: 200.0,
         alpha_before_cut: true,
         as_ns3: true,
@@ -60,6 +62,7 @@ fn variants() -> [(&'static str, DcqcnTcdSettings, Constants); 4] {
         k: 300_000,
         b: Some(32_767 * 64),
         fast_rounds: 1,
+        hyper_after: 1,
         r_ai: 5.0,
         r_hai: 50.0,
         least_left: 0.5,

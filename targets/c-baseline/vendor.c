@@ -82,15 +82,17 @@ static const struct {
 } bounds[VENDOR_PARAMS] = {
     {0, 1},       {0, 1},       {1, 131071}, {0, 262143}, {1, 31},     {1, 131071}, {1, 32000},  {0, 2000000},
     {1, 2000000}, {10, 11},     {0, 100},    {0, 2000000}, {0, 1023},  {1, 131071}, {1, 1024},   {0, 131071},
-    {0, 1},       {0, 1},       {0, 1},      {0, 1},      {0, 1},      {0, 1},      {0, 1},      {0, 1},
+    {0, 1},       {0, 1},       {0, 1},      {0, 2},      {0, 1},      {0, 1},      {0, 1},      {0, 1},
+    {10, 10}, /* alpha_bits: the firmware's */
 };
 
-static const uint32_t presets[5][VENDOR_PARAMS] = {
-    {1, 0, 55, 156250, 5, 40, 100, 0, 100, 11, 0, 0, 1020, 55, 1024, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-    {0, 1, 300, 32767, 1, 5, 50, 0, 1, 11, 50, 0, 1019, 1, 1023, 4, 1, 0, 0, 0, 0, 0, 0, 0},
-    {0, 1, 300, 32767, 1, 5, 40, 0, 1, 11, 50, 0, 1019, 1, 1023, 4, 1, 0, 0, 0, 0, 0, 0, 0},
-    {0, 1, 300, 0, 1, 20, 200, 0, 1000, 11, 0, 0, 1020, 1, 1023, 4, 1, 0, 0, 1, 1, 0, 1, 1},
-    {1, 0, 60, 4688, 5, 40, 200, 0, 100, 11, 0, 0, 1020, 55, 512, 0, 0, 1, 1, 0, 0, 1, 1, 0},
+static const uint32_t presets[6][VENDOR_PARAMS] = {
+    {1, 0, 55, 156250, 5, 40, 100, 0, 100, 11, 0, 0, 1020, 55, 1024, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10},
+    {0, 1, 300, 32767, 1, 5, 50, 0, 1, 11, 50, 0, 1019, 1, 1023, 4, 1, 0, 0, 0, 0, 0, 0, 0, 10},
+    {0, 1, 300, 32767, 1, 5, 40, 0, 1, 11, 50, 0, 1019, 1, 1023, 4, 1, 0, 0, 0, 0, 0, 0, 0, 10},
+    {0, 1, 300, 0, 1, 20, 200, 0, 1000, 11, 0, 0, 1020, 1, 1023, 4, 1, 0, 0, 1, 1, 0, 1, 1, 10},
+    {1, 0, 60, 4688, 5, 40, 200, 0, 100, 11, 0, 0, 1020, 55, 512, 0, 0, 1, 1, 0, 0, 1, 1, 0, 10},
+    {1, 0, 55, 156250, 5, 40, 100, 0, 100, 11, 0, 0, 1020, 55, 1024, 0, 0, 0, 1, 2, 0, 0, 0, 0, 10},
 };
 
 /* Tables of powers of `kept`, the factor by which alpha shrinks in a period; 2^31 is 1. */
@@ -175,10 +177,11 @@ static rnic_status compute(vendor_dcqcn_port *port)
     port->initial_alpha = P(INITIAL_ALPHA_VALUE) << (sampled ? 0 : 21);
     port->alpha_shift = 32 - P(RPG_GD);
     port->threshold = P(RPG_THRESHOLD) - P(FAST_RECOVERY);
+    port->hyper_threshold = P(HYPER_START) == 2 ? P(RPG_THRESHOLD) : port->threshold + P(HYPER_START);
     port->switches = (P(CLAMP_TGT_RATE) ? CLAMPS : 0) | (P(CLAMP_TGT_RATE_AFTER_TIME_INC) ? CLAMPS_AFTER_TIME : 0) |
                      (least ? BOUNDS_CUTS : 0) | (by_alpha ? CUTS_BY_ALPHA : 0) | (P(CUT_ORDER) ? ALPHA_FIRST : 0) |
                      (P(RATE_REDUCE_MONITOR_PERIOD) ? SPACES_CUTS : 0) | (P(RPG_BYTE_RESET) ? COUNTS_BYTES : 0) |
-                     (P(HYPER_START) ? HYPER_FOLLOWS : 0) | (P(HYPER_STEP) ? HYPER_IS_CONSTANT : 0) |
+                     (P(HYPER_START) == 1 ? HYPER_FOLLOWS : 0) | (P(HYPER_STEP) ? HYPER_IS_CONSTANT : 0) |
                      (P(FAR_TARGET) ? FAR_TARGET_DROPS : 0) | (P(LIMITER) ? KEEPS_LIMITER : 0) |
                      (P(FIRST_CNP) ? 0 : FIRST_COUNTS) | (sampled ? SAMPLED : 0);
     return RNIC_OK;
@@ -188,7 +191,7 @@ rnic_status vendor_dcqcn_init(vendor_dcqcn_port *port, size_t size, const rnic_l
 {
     if (size < sizeof *port)
         return RNIC_TOO_SMALL;
-    if (preset >= 5)
+    if (preset >= 6)
         return RNIC_UNKNOWN_ID;
     port->link = *link;
     port->last_now = now;
@@ -253,12 +256,12 @@ static uint32_t step(const vendor_dcqcn_port *port, uint32_t one, uint32_t other
     uint32_t low = min(one, other), top = max(one, other);
     if (top <= port->threshold)
         return 0;
-    uint32_t hyper = port->switches & HYPER_FOLLOWS ? top - 1 : low;
-    if (hyper <= port->threshold)
+    uint32_t hyper = port->switches & HYPER_FOLLOWS ? top : low;
+    if (hyper <= port->hyper_threshold)
         return port->ai_rate;
     if (port->switches & HYPER_IS_CONSTANT)
         return port->hai_rate;
-    return port->hai_rate * (hyper - port->threshold);
+    return port->hai_rate * (hyper - port->hyper_threshold);
 }
 
 static void climb(vendor_dcqcn_flow *flow, uint32_t gain, uint32_t ceiling)
@@ -291,10 +294,8 @@ static __attribute__((noinline)) void rounds_of(const vendor_dcqcn_port *port, v
     rounds--;
     uint32_t own = *stage, other = stage == &flow->time_stage ? flow->byte_stage : flow->time_stage;
     while (rounds && flow->current != port->ceiling && own < LAST_STAGE) {
-        uint32_t passed = own > port->threshold && own >= other;
-        if (port->switches & HYPER_FOLLOWS)
-            passed = passed && port->switches & HYPER_IS_CONSTANT && own - 1 > port->threshold;
-        if (passed)
+        uint32_t grows = port->switches & HYPER_FOLLOWS && !(port->switches & HYPER_IS_CONSTANT);
+        if (own > port->hyper_threshold && own >= other && !grows)
             break;
         own = next(own);
         climb(flow, step(port, own, other), port->ceiling);

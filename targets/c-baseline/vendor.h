@@ -8,7 +8,7 @@
 
 #include "rnic_cc.h"
 
-enum { VENDOR_PARAMS = 24, VENDOR_FINE = 128, VENDOR_COARSE = 192, VENDOR_BANDS = 8 };
+enum { VENDOR_PARAMS = 25, VENDOR_FINE = 128, VENDOR_COARSE = 192, VENDOR_BANDS = 8 };
 
 /* Division by a constant that is known only at run time. */
 typedef struct {
@@ -44,6 +44,7 @@ typedef struct {
     uint32_t alpha_shift;
     uint32_t switches;
     uint32_t threshold;
+    uint32_t hyper_threshold;
     uint32_t kept;    /* 1 - g; 2^32 is 1 */
     uint32_t gain;    /* g; 2^31 is 1, or 1024 if alpha is sampled */
     uint32_t horizon; /* periods after which alpha is 0 */

@@ -5,12 +5,13 @@
 #define MBPS 2097.152 /* 1 Mb/s in 2^-24 bytes per nanosecond */
 #define P(name) port->param[RNIC_RP_DCQCN_##name]
 
-static const uint32_t presets[5][VENDOR_DOUBLE_PARAMS] = {
-    {1, 0, 55, 156250, 5, 40, 100, 0, 100, 11, 0, 0, 1020, 55, 1024, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-    {0, 1, 300, 32767, 1, 5, 50, 0, 1, 11, 50, 0, 1019, 1, 1023, 4, 1, 0, 0, 0, 0, 0, 0, 0},
-    {0, 1, 300, 32767, 1, 5, 40, 0, 1, 11, 50, 0, 1019, 1, 1023, 4, 1, 0, 0, 0, 0, 0, 0, 0},
-    {0, 1, 300, 0, 1, 20, 200, 0, 1000, 11, 0, 0, 1020, 1, 1023, 4, 1, 0, 0, 1, 1, 0, 1, 1},
-    {1, 0, 60, 4688, 5, 40, 200, 0, 100, 11, 0, 0, 1020, 55, 512, 0, 0, 1, 1, 0, 0, 1, 1, 0},
+static const uint32_t presets[6][VENDOR_DOUBLE_PARAMS] = {
+    {1, 0, 55, 156250, 5, 40, 100, 0, 100, 11, 0, 0, 1020, 55, 1024, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10},
+    {0, 1, 300, 32767, 1, 5, 50, 0, 1, 11, 50, 0, 1019, 1, 1023, 4, 1, 0, 0, 0, 0, 0, 0, 0, 10},
+    {0, 1, 300, 32767, 1, 5, 40, 0, 1, 11, 50, 0, 1019, 1, 1023, 4, 1, 0, 0, 0, 0, 0, 0, 0, 10},
+    {0, 1, 300, 0, 1, 20, 200, 0, 1000, 11, 0, 0, 1020, 1, 1023, 4, 1, 0, 0, 1, 1, 0, 1, 1, 10},
+    {1, 0, 60, 4688, 5, 40, 200, 0, 100, 11, 0, 0, 1020, 55, 512, 0, 0, 1, 1, 0, 0, 1, 1, 0, 10},
+    {1, 0, 55, 156250, 5, 40, 100, 0, 100, 11, 0, 0, 1020, 55, 1024, 0, 0, 0, 1, 2, 0, 0, 0, 0, 10},
 };
 
 rnic_status vendor_double_dcqcn_init(vendor_double_dcqcn_port *port, size_t size, const rnic_link *link, uint32_t preset,
@@ -18,7 +19,7 @@ rnic_status vendor_double_dcqcn_init(vendor_double_dcqcn_port *port, size_t size
 {
     if (size < sizeof *port)
         return RNIC_TOO_SMALL;
-    if (preset >= 5)
+    if (preset >= 6)
         return RNIC_UNKNOWN_ID;
     port->link = *link;
     port->last_now = now;
@@ -68,12 +69,13 @@ static void increase(const vendor_double_dcqcn_port *port, vendor_double_dcqcn_f
         ++*stage;
     uint32_t low = flow->time_stage < flow->byte_stage ? flow->time_stage : flow->byte_stage;
     uint32_t top = flow->time_stage < flow->byte_stage ? flow->byte_stage : flow->time_stage;
-    uint32_t hyper = P(HYPER_START) ? top - 1 : low;
+    uint32_t hyper_threshold = P(HYPER_START) == 2 ? P(RPG_THRESHOLD) : threshold + P(HYPER_START);
+    uint32_t hyper = P(HYPER_START) == 1 ? top : low;
     if (top > threshold) {
-        if (hyper <= threshold)
+        if (hyper <= hyper_threshold)
             flow->target += P(RPG_AI_RATE) * MBPS;
         else
-            flow->target += P(RPG_HAI_RATE) * MBPS * (P(HYPER_STEP) ? 1 : hyper - threshold);
+            flow->target += P(RPG_HAI_RATE) * MBPS * (P(HYPER_STEP) ? 1 : hyper - hyper_threshold);
     }
     double most = ceiling(port);
     if (flow->target > most)

@@ -4,7 +4,7 @@
 
 #include "rnic_cc.h"
 
-enum { VENDOR_DOUBLE_PARAMS = 24 };
+enum { VENDOR_DOUBLE_PARAMS = 25 };
 
 typedef struct {
     uint64_t last_now;

@@ -35,7 +35,7 @@ int main(void)
     EXPECT(rnic_rp_dcqcn_init(&port, sizeof port, NULL, 0, 0) == RNIC_NULL);
     EXPECT(rnic_rp_dcqcn_init(&port, sizeof port - 1, &link, 0, 0) == RNIC_TOO_SMALL);
     EXPECT(rnic_rp_dcqcn_init((void *)((char *)&port + 1), sizeof port, &link, 0, 0) == RNIC_MISALIGNED);
-    EXPECT(rnic_rp_dcqcn_init(&port, sizeof port, &link, 5, 0) == RNIC_UNKNOWN_ID);
+    EXPECT(rnic_rp_dcqcn_init(&port, sizeof port, &link, RNIC_RP_DCQCN_PRESET_SIGCOMM15 + 1, 0) == RNIC_UNKNOWN_ID);
     const rnic_link slow = {.line_rate = 1, .mtu = 1086, .base_rtt = 8000};
     EXPECT(rnic_rp_dcqcn_init(&port, sizeof port, &slow, 0, 0) == RNIC_CONFLICT);
     EXPECT(rnic_rp_dcqcn_on(&port, &flow, &event, &decision) == RNIC_NOT_READY);

@@ -93,7 +93,7 @@ fn notify(board: &mut Board<Ibex>, now: u64) {
 
 #[test]
 fn a_wake_that_comes_most_of_a_second_late_takes_at_most_3000_cycles() {
-    for preset in ["paper", "vendor", "cx4", "hpcc_sim", "ns3_rdma"] {
+    for preset in ["paper", "vendor", "cx4", "hpcc_sim", "ns3_rdma", "sigcomm15"] {
         for line_rate in [10, 100, 800] {
             let start = 1_000_000_000_000;
             let request = Request { line_rate, ..request(preset) };

@@ -53,8 +53,8 @@ cc_core::settings! {
         cut_order: Choice(&["cut_first", "alpha_first"]), 0..=1, [];
         /// Whether fast recovery includes the increase whose stage equals rpg_threshold (F rounds) or not (F - 1).
         fast_recovery: Choice(&["through_threshold", "below_threshold"]), 0..=1, [];
-        /// Whether hyper increase waits for both clocks to pass fast recovery, or follows after one additive step.
-        hyper_start: Choice(&["both_clocks", "second_step"]), 0..=1, [];
+        /// Hyper increase begins when both clocks have passed fast recovery, after one additive step, or when both have passed F.
+        hyper_start: Choice(&["both_clocks", "second_step", "both_past_f"]), 0..=2, [];
         /// Whether the hyper step grows with the stage (equation 8) or is rpg_hai_rate each time.
         hyper_step: Choice(&["growing", "constant"]), 0..=1, [];
         /// Whether a target of more than ten times the rate is kept, or cut to an eighth, at a clock's first increase.
@@ -148,6 +148,10 @@ pub const NS3_RDMA: DcqcnSettings = DcqcnSettings {
     ..PAPER
 };
 
+/// The comparisons with F in the SIGCOMM 2015 paper's pseudocode: fast recovery while max(T, BC) < F, which is F - 1 rounds, and
+/// hyper increase while min(T, BC) > F.
+pub const SIGCOMM15: DcqcnSettings = DcqcnSettings { fast_recovery: 1, hyper_start: 2, ..PAPER };
+
 pub(super) const PRESETS: &[Preset<DcqcnSettings>] = &[
     Preset {
         name: "paper",
@@ -184,6 +188,12 @@ pub(super) const PRESETS: &[Preset<DcqcnSettings>] = &[
                  eighth, a limiter that stays; its halved periods in hyper increase are left out",
         values: NS3_RDMA,
     },
+    Preset {
+        name: "sigcomm15",
+        source: "SIGCOMM 2015, the reaction point's pseudocode: fast recovery while max(T, BC) < F, hyper increase while \
+                 min(T, BC) > F; the rest as paper, whose F rounds of fast recovery are those of both papers' text",
+        values: SIGCOMM15,
+    },
 ];
 
 cc_core::zeroed! {
@@ -205,7 +215,10 @@ cc_core::zeroed! {
         pub(super) refresh_after: u32,
         pub(super) alpha_shift: u32,
         pub(super) switches: u32,
+        /// The last stage of fast recovery.
         pub(super) threshold: u32,
+        /// The last stage of additive increase.
+        pub(super) hyper_threshold: u32,
         pub(super) alpha: Alpha,
         /// The decay of a restarted alpha.
         pub(super) decay: Decay,
@@ -352,6 +365,10 @@ impl Params {
         // The shift that makes a sampled alpha, in units of 2^-32, the fraction of a cut.
         self.alpha_shift = settings.rpg_gd.wrapping_sub(10);
         self.threshold = settings.rpg_threshold.wrapping_sub(settings.fast_recovery);
+        self.hyper_threshold = match settings.hyper_start {
+            2 => settings.rpg_threshold,
+            start => self.threshold.wrapping_add(start),
+        };
         self.switches = CLAMPS.wrapping_mul(settings.clamp_tgt_rate)
             | CLAMPS_AFTER_TIME.wrapping_mul(settings.clamp_tgt_rate_after_time_inc)
             | switch(BOUNDS_CUTS, least != 0)
@@ -359,7 +376,7 @@ impl Params {
             | ALPHA_FIRST.wrapping_mul(settings.cut_order)
             | switch(SPACES_CUTS, settings.rate_reduce_monitor_period != 0)
             | switch(COUNTS_BYTES, settings.rpg_byte_reset != 0)
-            | HYPER_FOLLOWS.wrapping_mul(settings.hyper_start)
+            | switch(HYPER_FOLLOWS, settings.hyper_start == 1)
             | HYPER_IS_CONSTANT.wrapping_mul(settings.hyper_step)
             | FAR_TARGET_DROPS.wrapping_mul(settings.far_target)
             | KEEPS_LIMITER.wrapping_mul(settings.limiter)

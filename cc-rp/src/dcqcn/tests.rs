@@ -180,6 +180,9 @@ fn phases_of_the_other_presets() {
     assert_eq!(gains(NS3_RDMA, &[Time; 6]), [0, 0, 0, 0, 40, 40]);
     let both: Vec<_> = [Time, Bytes].into_iter().cycle().take(12).collect();
     assert_eq!(gains(NS3_RDMA, &both), [0, 0, 0, 0, 0, 0, 0, 0, 40, 200, 200, 400]);
+    // Four rounds, and the hyper step only when both have passed five.
+    assert_eq!(gains(SIGCOMM15, &[Time; 6]), [0, 0, 0, 0, 40, 40]);
+    assert_eq!(gains(SIGCOMM15, &both), [0, 0, 0, 0, 0, 0, 0, 0, 40, 40, 40, 100]);
     // One round, one additive step, then a constant hyper step.
     assert_eq!(gains(HPCC_SIM, &[Time; 6]), [0, 20, 200, 200, 200, 200]);
 }
@@ -647,9 +650,9 @@ impl<'a> Reference<'a> {
         let p = self.params;
         self.stages[clock] = (self.stages[clock] + 1).min(63);
         let (low, high) = (self.stages[0].min(self.stages[1]), self.stages[0].max(self.stages[1]));
-        let threshold = u64::from(p.threshold);
-        let hyper = if p.has(HYPER_FOLLOWS) { high - 1 } else { low };
-        let step = if high <= threshold {
+        let threshold = u64::from(p.hyper_threshold);
+        let hyper = if p.has(HYPER_FOLLOWS) { high } else { low };
+        let step = if high <= u64::from(p.threshold) {
             0
         } else if hyper <= threshold {
             u64::from(p.additive.to_bits())
@@ -715,6 +718,7 @@ fn every_build_makes_the_same_decisions() {
             0x3805_07b9_6761_20f1,
             0x31e4_22d0_97cb_a387,
             0xab1a_4f4a_2101_6334,
+            0x1f87_8370_c6f0_3ead,
         ]
     );
 }

@@ -28,6 +28,8 @@ pub struct Constants {
     pub k: u64,
     pub b: Option<u64>,
     pub fast_rounds: u32,
+    /// Hyper increase begins when both clocks have more expiries than this.
+    pub hyper_after: u32,
     pub r_ai: f64,
     pub r_hai: f64,
     pub least_left: f64,
@@ -213,8 +215,8 @@ impl Flow {
             // (5): R_T stays.
         } else if c.hyper_at_once {
             self.r_t += if most == c.fast_rounds + 1 { c.r_ai } else { c.r_hai };
-        } else if least > c.fast_rounds {
-            self.r_t += f64::from(least - c.fast_rounds) * c.r_hai; // (8)
+        } else if least > c.hyper_after {
+            self.r_t += f64::from(least - c.hyper_after) * c.r_hai; // (8)
         } else {
             self.r_t += c.r_ai; // (6)
         }

@@ -270,9 +270,9 @@ typedef struct rnic_slot {
 /* ---- The algorithms: sizes and alignments in bytes, presets, parameters ---- */
 
 /* dcqcn: takes SENT, CNP, WAKE; the receiver runs rnic_np_dcqcn */
-#define RNIC_RP_DCQCN_PORT_BYTES 1624u
+#define RNIC_RP_DCQCN_PORT_BYTES 1632u
 #define RNIC_RP_DCQCN_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[203]; } rnic_rp_dcqcn_port;
+typedef struct { uint64_t opaque[204]; } rnic_rp_dcqcn_port;
 #define RNIC_RP_DCQCN_FLOW_BYTES 36u
 #define RNIC_RP_DCQCN_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[9]; } rnic_rp_dcqcn_flow;
@@ -281,6 +281,7 @@ typedef struct { uint32_t opaque[9]; } rnic_rp_dcqcn_flow;
 #define RNIC_RP_DCQCN_PRESET_CX4 2u
 #define RNIC_RP_DCQCN_PRESET_HPCC_SIM 3u
 #define RNIC_RP_DCQCN_PRESET_NS3_RDMA 4u
+#define RNIC_RP_DCQCN_PRESET_SIGCOMM15 5u
 #define RNIC_RP_DCQCN_CLAMP_TGT_RATE 0u /* 0 to 1 */
 #define RNIC_RP_DCQCN_CLAMP_TGT_RATE_AFTER_TIME_INC 1u /* 0 to 1 */
 #define RNIC_RP_DCQCN_RPG_TIME_RESET 2u /* 1 to 131071 us */
@@ -300,7 +301,7 @@ typedef struct { uint32_t opaque[9]; } rnic_rp_dcqcn_flow;
 #define RNIC_RP_DCQCN_ALPHA_UPDATE 16u /* 0 to 1: restarted, sampled */
 #define RNIC_RP_DCQCN_CUT_ORDER 17u /* 0 to 1: cut_first, alpha_first */
 #define RNIC_RP_DCQCN_FAST_RECOVERY 18u /* 0 to 1: through_threshold, below_threshold */
-#define RNIC_RP_DCQCN_HYPER_START 19u /* 0 to 1: both_clocks, second_step */
+#define RNIC_RP_DCQCN_HYPER_START 19u /* 0 to 2: both_clocks, second_step, both_past_f */
 #define RNIC_RP_DCQCN_HYPER_STEP 20u /* 0 to 1: growing, constant */
 #define RNIC_RP_DCQCN_FAR_TARGET 21u /* 0 to 1: kept, eighth */
 #define RNIC_RP_DCQCN_LIMITER 22u /* 0 to 1: released, kept */
@@ -481,9 +482,9 @@ typedef struct { uint32_t opaque[11]; } rnic_rp_rcc_sender_flow;
 RNIC_RP_FUNCTIONS(rcc_sender);
 
 /* dcqcn_tcd: takes SENT, CNP, WAKE; the receiver runs rnic_np_dcqcn_tcd */
-#define RNIC_RP_DCQCN_TCD_PORT_BYTES 1632u
+#define RNIC_RP_DCQCN_TCD_PORT_BYTES 1640u
 #define RNIC_RP_DCQCN_TCD_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[204]; } rnic_rp_dcqcn_tcd_port;
+typedef struct { uint64_t opaque[205]; } rnic_rp_dcqcn_tcd_port;
 #define RNIC_RP_DCQCN_TCD_FLOW_BYTES 36u
 #define RNIC_RP_DCQCN_TCD_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[9]; } rnic_rp_dcqcn_tcd_flow;
@@ -508,7 +509,7 @@ typedef struct { uint32_t opaque[9]; } rnic_rp_dcqcn_tcd_flow;
 #define RNIC_RP_DCQCN_TCD_ALPHA_UPDATE 16u /* 0 to 1: restarted, sampled */
 #define RNIC_RP_DCQCN_TCD_CUT_ORDER 17u /* 0 to 1: cut_first, alpha_first */
 #define RNIC_RP_DCQCN_TCD_FAST_RECOVERY 18u /* 0 to 1: through_threshold, below_threshold */
-#define RNIC_RP_DCQCN_TCD_HYPER_START 19u /* 0 to 1: both_clocks, second_step */
+#define RNIC_RP_DCQCN_TCD_HYPER_START 19u /* 0 to 2: both_clocks, second_step, both_past_f */
 #define RNIC_RP_DCQCN_TCD_HYPER_STEP 20u /* 0 to 1: growing, constant */
 #define RNIC_RP_DCQCN_TCD_FAR_TARGET 21u /* 0 to 1: kept, eighth */
 #define RNIC_RP_DCQCN_TCD_LIMITER 22u /* 0 to 1: released, kept */
