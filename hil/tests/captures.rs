@@ -1156,7 +1156,7 @@ fn an_idle_hour_takes_the_wakes_of_an_idle_minute_and_fewer_than_the_rest_of_the
         Ok(Lockstep::new(native(settings)?, board(&image, &boot(settings), Pace::Lockstep)?, None))
     };
     let natively = |idle| wakes(&hosts_with_idle_time(1_000, idle), 1_000, native);
-    let on_cores = |idle| wakes(&hosts_with_idle_time(16, idle), 16, on_core);
+    let on_cores = |idle| wakes(&hosts_with_idle_time(1_000, idle), 1_000, on_core);
     for wakes in [&natively as &dyn Fn(u64) -> u64, &on_cores] {
         let [none, minute, hour] = [0, 60 * SECOND, 3_600 * SECOND].map(wakes);
         assert_eq!(minute, hour);

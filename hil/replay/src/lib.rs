@@ -61,10 +61,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use survey::{Reading, Survey, Surveyor};
 
-/// Most NICs that are replayed natively.
-const MAX_NATIVE: usize = 1_024;
-/// Most NICs that are replayed on cores.
-const MAX_CORES: usize = 16;
+/// Most NICs in a replay.
+const MAX_NICS: usize = 1_024;
+/// Most NICs on an emulated machine, each of which is a process.
+const MAX_EMULATED: usize = 16;
 
 /// Options of a replay.
 #[derive(Clone, Debug)]
@@ -173,7 +173,7 @@ fn replayed(options: &Options, capture: &mut Source, progress: &mut dyn FnMut(u6
     let make = || Native::new(algorithm, &chosen, nic_size);
     let (survey, ending) = survey(options, capture)?;
     let playing = Playing {
-        nic_filter: NicFilter { only: options.only.clone(), limit: MAX_NATIVE, strict: false },
+        nic_filter: NicFilter { only: options.only.clone(), limit: MAX_NICS, strict: false },
         survey: Rc::new(survey),
         line_rate: chosen.link.line_rate,
         shim_port: options.shim_port,
@@ -279,7 +279,7 @@ fn run(
     }
     let image = firmware::read(&image)?;
     let outlined_on = outlined_on.as_deref().map(firmware::read).transpose()?;
-    let playing = Playing { nic_filter: NicFilter { limit: MAX_CORES, strict: true, ..playing.nic_filter }, ..playing };
+    let playing = Playing { nic_filter: NicFilter { limit: MAX_NICS, strict: true, ..playing.nic_filter }, ..playing };
     let board = |image: &Image| {
         let core = ObservedCore::from(processor.start(&RAM, DEVICES, 0, image.entry)?);
         board_with(core, image, boot, on_core.pace)
@@ -415,7 +415,8 @@ fn emulate(
         None => firmware::build_semihosted(&options.algorithm, machine.target)?,
     };
     machine.takes(&image)?;
-    let playing = Playing { nic_filter: NicFilter { limit: MAX_CORES, strict: true, ..playing.nic_filter }, ..playing };
+    let playing =
+        Playing { nic_filter: NicFilter { limit: MAX_EMULATED, strict: true, ..playing.nic_filter }, ..playing };
     let make = |_| Emulated::new(make()?, machine, &image, boot);
     let (played, outcome, nics) = play(playing, make, capture, progress);
     let interrupted = played?;

@@ -15,7 +15,7 @@ pub(super) struct Memory {
 struct Region {
     base: u32,
     bytes: Vec<u8>,
-    /// One per halfword: the operation that begins there.
+    /// One per halfword, as far as code has been fetched: the operation that begins there.
     ops: Vec<Op>,
     /// The range of offsets in which code has been decoded: writes elsewhere cannot change an operation.
     decoded: Range<usize>,
@@ -29,13 +29,17 @@ pub(super) struct Code {
     pub(super) ops: Vec<Op>,
 }
 
+/// By how many operations the decoded form grows: those of 4 KB. An operation takes six times the bytes of its code, and most of
+/// the RAM of a NIC is data.
+const GROWTH: usize = 2_048;
+
 impl Memory {
     /// Zeroed RAM.
     pub(super) fn new(ram: &[Ram]) -> Self {
         let region = |&Ram { base, size }: &Ram| Region {
             base,
             bytes: vec![0; size as usize],
-            ops: vec![Op::UNKNOWN; size as usize / 2],
+            ops: Vec::new(),
             decoded: size as usize..0,
         };
         Self { regions: ram.iter().map(region).collect() }
@@ -80,11 +84,16 @@ impl Memory {
         found.is_some()
     }
 
-    /// Moves the operations of the region that holds `pc` out; [`Self::give_back`] moves them back.
+    /// Moves the operations of the region that holds `pc` out, at least as many as reach beyond `pc`; [`Self::give_back`] moves
+    /// them back.
     pub(super) fn lend(&mut self, pc: u32) -> Option<Code> {
         let holds = |region: &Region| (pc.wrapping_sub(region.base) as usize) < region.bytes.len();
         let index = self.regions.iter().position(holds)?;
         let region = self.regions.get_mut(index)?;
+        let place = pc.wrapping_sub(region.base) as usize / 2;
+        if place >= region.ops.len() {
+            region.ops.resize((place + 1).next_multiple_of(GROWTH).min(region.bytes.len() / 2), Op::UNKNOWN);
+        }
         Some(Code { region: index, base: region.base, ops: std::mem::take(&mut region.ops) })
     }
 
