@@ -185,6 +185,12 @@ fn a_file_of_pairs_in_either_form_joins_flows_of_equal_psns() {
         ("192.0.2.2 0x22 192.0.2.1 0x12\n192.0.2.1 0x11 192.0.2.2 0x23\n", 0x12),
         ("link mlx5_0/1 lqpn 17 rqpn 34 type RC state RTS\nlink mlx5_0/1 lqpn 18 rqpn 35 type RC state RTS\n", 0x11),
         ("address 192.0.2.2\nlink a/1 lqpn 34 rqpn 18 type RC\nlink a/1 lqpn 35 rqpn 17 type RC\n", 0x12),
+        // Lines as Windows ends them, comments, a line twice and its other direction.
+        (
+            "\u{feff}# pairs\r\n\r\n192.0.2.1\t0x11 192.0.2.2  34 # first\r\n192.0.2.1 17 192.0.2.2 0x22\r\n\
+          192.0.2.2 34 192.0.2.1 17\r\n192.0.2.1 18 192.0.2.2 35",
+            0x11,
+        ),
     ] {
         fs::write(&file, pairs).unwrap();
         let joined = capture.report(&["--pairs", file.to_str().unwrap()]);
@@ -192,11 +198,45 @@ fn a_file_of_pairs_in_either_form_joins_flows_of_equal_psns() {
         assert_eq!(joined.number("rates.0.qpn"), first, "{pairs}");
         joined.is_healthy();
     }
-    fs::write(&file, "192.0.2.1 17 192.0.2.2\n").unwrap();
-    let refused = capture.run(&["--pairs", file.to_str().unwrap()]);
+    fs::write(&file, "198.51.100.1 17 198.51.100.2 34\n").unwrap();
+    let others = capture.report(&["--pairs", file.to_str().unwrap()]);
+    assert_eq!(others.number("flows.bound"), 0);
+    others.finds(&["none of the connections of --pairs", "check its addresses"]);
+    let refusals: [(&[u8], &str); 4] = [
+        (b"192.0.2.1 17 192.0.2.2\n", "line 1: expected `address QP address QP`"),
+        (b"192.0.2.1 17 192.0.2.2 16777216\n", "line 1: expected a queue pair number below 2^24"),
+        (b"# nothing\nlink mlx5_0/1 lqpn 1 type GSI state RTS\n", "no connection: expected a line `address QP"),
+        (b"\xff\xfe1\0", "expected text in UTF-8"),
+    ];
+    for (pairs, expected) in refusals {
+        fs::write(&file, pairs).unwrap();
+        let refused = capture.run(&["--pairs", file.to_str().unwrap()]);
+        assert_eq!(refused.status.code(), Some(1));
+        let error = String::from_utf8(refused.stderr).unwrap();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn pairs_are_read_from_standard_input_unless_it_is_the_capture() {
+    let capture = Capture::new(&pcap(&crosswise()));
+    let replay = |trace: &str| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_hil"))
+            .args(["replay", trace, "--pairs", "-", "--format", "json"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The program that refuses its input does not read it.
+        let _ = child.stdin.take().unwrap().write_all(b"192.0.2.1 17 192.0.2.2 34\n");
+        child.wait_with_output().unwrap()
+    };
+    let joined = Report(serde_json::from_slice(&replay(capture.path.to_str().unwrap()).stdout).unwrap());
+    assert_eq!(joined.number("flows.bound"), 2);
+    let refused = replay("-");
     assert_eq!(refused.status.code(), Some(1));
-    let error = String::from_utf8(refused.stderr).unwrap();
-    assert!(error.contains("line 1") && error.contains("address QP address QP"), "{error}");
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("give the file of one of them"));
 }
 
 #[test]
@@ -256,6 +296,24 @@ fn a_snap_length_that_keeps_the_bth_is_enough() {
         assert_eq!((report.number("rp.rp_cnp_handled"), report.number("cnps.captured")), (1, 1), "{kept}");
         assert_eq!(report.number("icrc.unchecked"), if kept < 74 { 3 } else { 2 }, "{kept}");
         report.is_healthy();
+    }
+    // Up to the end of the BTH, every frame of a tunnel or VLAN counts.
+    type Wrap = fn(&[u8]) -> Vec<u8>;
+    let wraps: [(Wrap, usize); 3] = [
+        (|frame| [&frame[..12], &[0x81, 0, 0, 7], &frame[12..]].concat(), 4),
+        (|frame| in_udp(4789, 0, &[&[8, 0, 0, 0, 0, 0, 7, 0][..], frame].concat()), 50),
+        (|frame| in_ip(47, 0, &[&[0x20, 0, 0x65, 0x58, 0, 0, 7, 0][..], frame].concat()), 42),
+    ];
+    for (wrap, more) in wraps {
+        for kept in (52..=90).map(|kept| kept + more) {
+            let frames = notified().into_iter().map(|record| at(record.time, wrap(&record.bytes)).cut(kept));
+            let report = report(&frames.collect::<Vec<_>>());
+            let whole = kept >= 54 + more;
+            let expected = if whole { (notified().len() as u64, 3, 1) } else { (0, 0, 0) };
+            let marked = report.number("np.np_ecn_marked_roce_packets");
+            let found = (report.number("frames.rocev2"), marked, report.number("rp.rp_cnp_handled"));
+            assert_eq!(found, expected, "{kept}, {more} of them outside");
+        }
     }
     let short = report(&with(bound(), [at(10 * US, write(A, B, 0x22, 101).ce()).cut(53)]));
     assert_eq!((short.number("frames.unparsed"), short.number("frames.dropped.truncated")), (1, 1));
@@ -419,6 +477,23 @@ fn roce_is_found_in_tunnels_and_mirror_sessions() {
     };
     inside(|ecn, frame| in_ip(47, ecn, &[&three(0)[..], frame].concat()), false);
     inside(|ecn, frame| in_ip(47, ecn, &[&three(1)[..], frame].concat()), false);
+    // GRE with checksum, key and sequence number; NVGRE; ERSPAN II with a key.
+    let whole = [&[0xb0, 0, 8, 0][..], &[0; 12]].concat();
+    inside(|ecn, frame| in_ip(47, ecn, &[&whole[..], &frame[14..]].concat()), true);
+    inside(|ecn, frame| in_ip(47, ecn, &[&[0x20, 0, 0x65, 0x58, 0, 0x12, 0x34, 0][..], frame].concat()), true);
+    let keyed = [&[0x30, 0, 0x88, 0xbe, 0, 0, 0, 9, 0, 0, 0, 1, 0x10, 100, 0, 5][..], &[0; 4]].concat();
+    inside(|ecn, frame| in_ip(47, ecn, &[&keyed[..], frame].concat()), false);
+    // A tunnel in a VLAN in a provider's VLAN, with one in the tunnel; a tunnel in a tunnel.
+    let tag = |frame: &[u8], tags: &[u8]| [&frame[..12], tags, &frame[12..]].concat();
+    inside(
+        |ecn, frame| {
+            let outer = in_udp(4789, ecn, &vxlan(&tag(frame, &[0x81, 0, 0x60, 7])));
+            tag(&outer, &[0x88, 0xa8, 0, 100, 0x81, 0, 0, 5])
+        },
+        true,
+    );
+    // The inner tunnel is ECN-capable where the outer one is marked.
+    inside(|ecn, frame| in_udp(4789, ecn, &vxlan(&in_udp(4789, ecn & 2, &vxlan(frame)))), true);
     // A tunnel in a mirror session: the tunnel's mark counts, the session's does not.
     inside(|ecn, frame| in_ip(47, 0, &[&[0, 0, 0x88, 0xbe][..], &in_udp(4789, ecn, &vxlan(frame))].concat()), true);
 }

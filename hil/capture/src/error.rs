@@ -142,7 +142,32 @@ impl Display for CaptureError {
             Place::Block { offset, kind } => write!(f, "byte {offset}, block type {kind:#x}: ")?,
             Place::Packet { offset, number } => write!(f, "byte {offset}, packet {number}: ")?,
         }
-        self.fault.fmt(f)
+        self.fault.fmt(f)?;
+        self.fault.advice().map_or(Ok(()), |advice| write!(f, "; {advice}"))
+    }
+}
+
+impl Fault {
+    /// What to do next, where the fault itself does not say it. A file that is cut off has been read up to there.
+    const fn advice(&self) -> Option<&'static str> {
+        match self {
+            Self::Open(_) | Self::Read(_) | Self::Empty | Self::NotACapture { .. } | Self::Cut { .. } => None,
+            Self::Version { .. } => Some("convert it, editcap -F pcapng FILE OUT"),
+            Self::UnsupportedLinkType(113 | 276) => {
+                Some("capture on the Ethernet interface by its name, not on `any`: tcpdump -i NAME")
+            }
+            Self::UnsupportedLinkType(_) => Some("capture on the Ethernet interface of the NIC"),
+            Self::CapturedLength { .. }
+            | Self::Overrun { .. }
+            | Self::BlockLength { .. }
+            | Self::BlockTrailer { .. }
+            | Self::ByteOrder { .. }
+            | Self::OptionLength { .. }
+            | Self::Resolution(_)
+            | Self::Time
+            | Self::Interfaces { .. }
+            | Self::Interface { .. } => Some("the file is damaged there: copy it again, or capture again"),
+        }
     }
 }
 

@@ -183,7 +183,8 @@ impl NewFile {
 impl Part {
     fn create(path: &Path, inputs: &[&Path]) -> io::Result<Self> {
         let path = followed(path)?;
-        if let Ok(existing) = fs::metadata(&path) {
+        let existing = fs::metadata(&path).ok();
+        if let Some(existing) = &existing {
             // Renaming over a device or a pipe would replace it by a file.
             if !existing.is_file() {
                 return Err(refused(
@@ -205,9 +206,13 @@ impl Part {
         prefix.push(".");
         let mut builder = tempfile::Builder::new();
         builder.prefix(&prefix).suffix(".part");
-        // A temporary file is private by default. This one becomes an ordinary file, so it has an ordinary file's permissions.
+        // A temporary file is private by default. This one becomes an ordinary file, so it has an ordinary file's permissions, or
+        // those of the file that it replaces.
         builder.permissions(PermissionsExt::from_mode(0o666));
         let file = interrupt::begin(|| builder.tempfile_in(folder), NamedTempFile::path)?;
+        if let Some(existing) = existing {
+            file.as_file().set_permissions(existing.permissions())?;
+        }
         Ok(Self { path, file: Some(file) })
     }
 

@@ -20,6 +20,7 @@ pub(crate) fn of(outcome: &Outcome, rp: &BTreeMap<&'static str, u64>, is_blind: 
         wrong_icrc(outcome),
         lost_by_capture(outcome),
         not_captured(outcome),
+        pairs_of_others(outcome),
         untimed(outcome),
         out_of_order(outcome),
         clocks(outcome),
@@ -70,6 +71,14 @@ fn lost_by_capture(outcome: &Outcome) -> Option<String> {
 /// The losses of all flows, and negative acknowledgements that belong to no known flow.
 fn total(outcome: &Outcome) -> Losses {
     outcome.flows.all().iter().fold(outcome.losses, |sum, flow| sum.plus(flow.sequence.losses()))
+}
+
+fn pairs_of_others(outcome: &Outcome) -> Option<String> {
+    outcome.survey.pairs_are_of_others.then(|| {
+        "none of the connections of --pairs is between hosts of the capture: check its addresses, and the line `address \
+         ADDR` before the output of rdma"
+            .to_owned()
+    })
 }
 
 fn not_captured(outcome: &Outcome) -> Option<String> {

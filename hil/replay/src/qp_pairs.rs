@@ -26,12 +26,19 @@ impl QpPairs {
     /// - an empty line, or a comment that begins with #.
     ///
     /// # Errors
-    /// A line that is none of these.
+    /// A line that is none of these, or no connection in any line.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
         let (mut found, mut host) = (Self::default(), None);
-        for (number, line) in (1..).zip(text.lines()) {
+        // Editors on Windows begin a file with a byte order mark.
+        for (number, line) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
             let line = line.split('#').next().unwrap_or_default();
             found.line(line, &mut host).with_context(|| format!("{name}, line {number}"))?;
+        }
+        if found == Self::default() {
+            bail!(
+                "{name}: no connection: expected a line `address QP address QP`, or the output of `rdma resource show qp` \
+                 from a time when the queue pairs are connected"
+            );
         }
         Ok(found)
     }

@@ -12,7 +12,7 @@ use hil_replay::qp_pairs::QpPairs;
 use hil_replay::survey::{self, Reading};
 use hil_replay::{Ending, Images, Log, OnCore, Options, Report, Text, Wave, replay};
 use std::fs;
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{IsTerminal, Read as _, Write, stderr, stdin, stdout};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -81,7 +81,7 @@ pub(crate) struct Args {
     log: bool,
     /// A file of connected queue pairs: lines `address QP address QP`, or the output of `rdma resource show qp` on a host,
     /// after a line `address ADDR` with the host's address where it is needed. Connections that the file lacks are learnt from
-    /// the capture.
+    /// the capture. `-` is standard input.
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
     /// What to do with frames that are copies of others, such as those of a mirror port.
@@ -178,7 +178,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         log: args.log.then(|| Log(Rc::new(print))),
         wave: args.vcd.clone().map(|path| Wave { path, inputs: inputs(args), hz: clock }),
         reading: Reading {
-            pairs: args.pairs.as_deref().map(pairs).transpose()?.unwrap_or_default(),
+            pairs: args.pairs.as_deref().map(|path| pairs(path, args)).transpose()?.unwrap_or_default(),
             dedup: match args.dedup {
                 Dedup::Auto => survey::Dedup::Auto,
                 Dedup::On => survey::Dedup::On,
@@ -225,10 +225,22 @@ fn inputs(args: &Args) -> Vec<PathBuf> {
     files.into_iter().flatten().cloned().collect()
 }
 
-/// Reads a file of pairs.
-fn pairs(path: &Path) -> Result<QpPairs> {
-    let name = path.display().to_string();
-    let text = fs::read_to_string(path).with_context(|| name.clone())?;
+/// Reads a file of pairs; `-` is standard input.
+fn pairs(path: &Path, args: &Args) -> Result<QpPairs> {
+    let is_input = |path: &Path| path == Path::new("-");
+    let name = if is_input(path) { "standard input".to_owned() } else { path.display().to_string() };
+    let bytes = if is_input(path) {
+        ensure!(
+            !args.trace.as_deref().is_none_or(is_input),
+            "--pairs -: standard input is the capture: give the file of one of them"
+        );
+        let mut bytes = Vec::new();
+        stdin().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        fs::read(path)
+    };
+    let text = String::from_utf8(bytes.with_context(|| name.clone())?)
+        .with_context(|| format!("{name}: expected text in UTF-8"))?;
     QpPairs::parse(&text, &name)
 }
 

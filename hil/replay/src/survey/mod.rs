@@ -87,6 +87,8 @@ pub struct Survey {
     pub speeds: BTreeMap<u32, u64>,
     /// Packets that were lost before they reached the file.
     pub dropped: Dropped,
+    /// The user gave connections, none of which is between hosts of the capture.
+    pub pairs_are_of_others: bool,
     /// The sending queue pair, by sender, receiver and receiving queue pair.
     connected: HashMap<(Host, Host, u32), u32>,
     /// Addresses that several hosts have.
@@ -311,13 +313,15 @@ impl Surveyor {
         let numbers: HashMap<IpAddr, u16> =
             (0..).zip(&self.hosts).map(|(number, known)| (known.address, number)).collect();
         let networks = 0..self.networks.len() as u8;
-        for (one, other) in self.reading.pairs.resolved(&numbers) {
+        let (named, by_number) = (self.reading.pairs.resolved(&numbers), self.reading.pairs.by_number(&numbers));
+        let pairs_are_of_others = self.reading.pairs != QpPairs::default() && named.is_empty() && by_number.is_empty();
+        for (one, other) in named {
             for network in networks.clone() {
                 let forth = End { from: one.0, to: other.0, qpn: other.1, network };
                 self.connections.connect_first(forth, End { from: other.0, to: one.0, qpn: one.1, network });
             }
         }
-        let joined = self.connections.finish(&self.reading.pairs.by_number(&numbers));
+        let joined = self.connections.finish(&by_number);
         let host = |number: u16, network: u8| {
             let address = self.hosts.get(usize::from(number))?.address;
             let network = self.networks.get(usize::from(network)).copied().unwrap_or(0);
@@ -341,6 +345,7 @@ impl Surveyor {
         let local = local.collect();
         Survey {
             frames: self.frames,
+            pairs_are_of_others,
             wrong_icrc: self.wrong_icrc,
             copies,
             disordered: self.out_of_order.wrong,
