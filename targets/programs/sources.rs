@@ -1,5 +1,5 @@
-//! A hash of all source files of firmware in a source tree. `build.rs` of this package writes it into every program, and the
-//! harness compares it with the hash of the tree that it works on.
+//! A hash of source files in a source tree. `build.rs` of this package writes that of firmware into every program, and the harness
+//! compares it with that of the tree that it works on. `build.rs` of the simulator adds its own sources.
 
 use std::fs;
 use std::io;
@@ -12,13 +12,13 @@ pub(crate) const PARTS: [&str; 8] =
 /// Endings of the files in these folders that matter: Rust, assembler, linker scripts, C, manifests.
 const ENDINGS: [&str; 8] = ["rs", "s", "S", "x", "ld", "c", "h", "toml"];
 
-/// The hash (FNV-1a, 64 bits) of the paths and contents of these files, without tests, of the tree at `root`.
+/// The hash (FNV-1a, 64 bits) of the paths and contents of these files and folders, without tests, of the tree at `root`.
 ///
 /// # Errors
 /// One of them cannot be read.
-pub(crate) fn hash(root: &Path) -> io::Result<u64> {
+pub(crate) fn hash(root: &Path, parts: &[&str]) -> io::Result<u64> {
     let mut files = Vec::new();
-    for part in PARTS {
+    for part in parts {
         let path = root.join(part);
         if path.is_dir() { collect(&path, &mut files)? } else { files.push(path) }
     }

@@ -73,7 +73,8 @@ impl Tree {
     /// # Errors
     /// A file cannot be read.
     pub fn sources(&self) -> Result<String> {
-        let hash = sources::hash(&self.root).with_context(|| format!("cannot read {}", self.root.display()))?;
+        let hash = sources::hash(&self.root, &sources::PARTS)
+            .with_context(|| format!("cannot read {}", self.root.display()))?;
         Ok(format!("{hash:016x}"))
     }
 }

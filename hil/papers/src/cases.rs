@@ -1,10 +1,10 @@
 //! The cases of an experiment, each with its scenario.
 
-use crate::experiment::{Experiment, Point, STABLE, Set, Value as Measured};
-use anyhow::{Context, Result, anyhow, bail};
+use crate::experiment::{Experiment, Point, STABLE, Value as Measured};
+use anyhow::{Result, bail};
+use hil_sim::overrides::{combinations, replace};
 use std::collections::BTreeMap;
 use std::iter;
-use toml::{Table, Value};
 
 /// A case: a point of each axis.
 #[derive(Clone, Debug)]
@@ -46,13 +46,8 @@ pub(crate) struct CaseRuns<'a> {
 
 /// All cases of an experiment, without those that it leaves out.
 pub(crate) fn cases(experiment: &Experiment) -> Vec<Case<'_>> {
-    let mut cases = vec![Case { points: Vec::new() }];
-    for axis in &experiment.axes {
-        let extended = cases.iter().flat_map(|case| {
-            axis.points.iter().map(|point| Case { points: case.points.iter().copied().chain([point]).collect() })
-        });
-        cases = extended.collect();
-    }
+    let points = combinations(experiment.axes.iter().map(|axis| axis.points.as_slice()));
+    let mut cases: Vec<Case<'_>> = points.into_iter().map(|points| Case { points }).collect();
     let is_left_out = |case: &Case<'_>| experiment.except.iter().any(|points| points.iter().all(|name| case.has(name)));
     cases.retain(|case| !is_left_out(case));
     cases
@@ -67,34 +62,7 @@ pub(crate) fn scenario(experiment: &Experiment, case: &Case<'_>, preset: &str) -
     let mut scenario = experiment.scenario.clone();
     let of_preset = experiment.presets.get(preset);
     for set in of_preset.into_iter().chain(case.points.iter().map(|point| &point.set)) {
-        replace(&mut scenario, set)?;
+        set.iter().try_for_each(|(path, value)| replace(&mut scenario, path, value))?;
     }
     Ok(toml::to_string(&scenario)?)
-}
-
-/// Replaces what a set names.
-fn replace(scenario: &mut Table, set: &Set) -> Result<()> {
-    for (path, value) in set {
-        let (parents, key) = path.rsplit_once('/').map_or((None, path.as_str()), |(parents, key)| (Some(parents), key));
-        let mut place = &mut *scenario;
-        let mut parts = parents.into_iter().flat_map(|parents| parents.split('/')).peekable();
-        while let Some(part) = parts.next() {
-            let entry = place.get_mut(part).with_context(|| format!("{path}: the scenario has no `{part}`"))?;
-            let inner = match entry {
-                Value::Array(elements) => {
-                    let number = parts.next().and_then(|number| number.parse::<usize>().ok());
-                    let number =
-                        number.with_context(|| format!("{path}: expected the number of an element of `{part}`"))?;
-                    elements.get_mut(number).with_context(|| format!("{path}: `{part}` has no element {number}"))?
-                }
-                other => other,
-            };
-            place = inner.as_table_mut().ok_or_else(|| anyhow!("{path}: `{part}` is not a table"))?;
-        }
-        if key.is_empty() {
-            bail!("{path}: expected a key at its end");
-        }
-        place.insert(key.to_owned(), value.clone());
-    }
-    Ok(())
 }

@@ -9,12 +9,11 @@ use crate::report::Outcome;
 use anyhow::{Context, Result};
 use hil_sim::Picos;
 use hil_sim::fabric::{Examples, Network};
+use hil_sim::pool;
 use hil_sim::summary::{Cost, Summary};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 /// How experiments are run.
 #[derive(Clone, Debug)]
@@ -58,18 +57,10 @@ pub fn run(
             jobs.extend((1..=seeds(experiment, options)).map(job));
         }
     }
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    progress(0, jobs.len());
-    thread::scope(|scope| {
-        for _ in 0..options.threads.clamp(1, jobs.len().max(1)) {
-            scope.spawn(|| {
-                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    job.result.get_or_init(|| job.run());
-                    progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
-                }
-            });
-        }
-    });
+    pool::for_each(&jobs, options.threads, progress, &|job| {
+        job.result.get_or_init(|| job.run());
+        Ok(())
+    })?;
     let mut runs = jobs.into_iter().map(|mut job| {
         let result = job.result.take().context("the run was not finished");
         result.and_then(|run| run).with_context(|| format!("{}, seed {}", name(job.experiment, &job.case), job.seed))

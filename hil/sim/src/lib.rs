@@ -16,10 +16,12 @@ pub mod interval;
 pub mod marking;
 pub mod named;
 pub mod ns3;
+pub mod overrides;
 mod packet;
 pub mod plot;
-mod scenario;
-mod source;
+pub mod pool;
+pub mod scenario;
+pub mod source;
 pub mod summary;
 pub mod topologies;
 pub mod workload;
@@ -34,13 +36,16 @@ use std::path::Path;
 /// # Errors
 /// A file that cannot be read, a value that is not what its key expects (with file, line and place), and what cannot be simulated.
 pub fn read(path: &Path, seed: Option<u64>) -> Result<input::Input> {
-    if is_scenario(path) { scenario::read(path, seed) } else { ns3::read(path, seed) }
+    if is_scenario(path) { scenario::parse(&source::Source::read(path)?, seed) } else { ns3::read(path, seed) }
 }
 
 /// Whether a file is a scenario, by its extension.
 pub fn is_scenario(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
 }
+
+/// The hash of the sources that decide the results of a simulation, in hexadecimal digits: those of this crate and of all that it uses.
+pub const SOURCES: &str = env!("HIL_SIM_SOURCES");
 
 /// Picoseconds since the start of the run; 213 days fit.
 pub type Picos = u64;

@@ -1,22 +1,53 @@
 //! Text files that users write, and errors that show the place.
 
 use anyhow::{Context, Error, Result, anyhow};
+use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use toml::Spanned;
+use toml::de::DeTable;
 
 /// The hash of no file.
-pub(crate) const EMPTY_HASH: u64 = 0xcbf2_9ce4_8422_2325;
+pub const EMPTY_HASH: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// The hash (FNV-1a, 64 bits) of bytes, and of what `hash` is the hash of before them.
+pub fn fnv(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// An error at a place of a text file.
+#[derive(Debug)]
+pub struct Misplaced {
+    /// The file.
+    pub path: PathBuf,
+    /// The place, in bytes from the beginning of the text.
+    pub at: Range<usize>,
+    /// What is wrong, and what was expected.
+    pub message: String,
+    shown: String,
+}
+
+impl fmt::Display for Misplaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl std::error::Error for Misplaced {}
 
 /// A text file.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub struct Source {
     path: PathBuf,
     text: String,
 }
 
 impl Source {
     /// Reads a file.
-    pub(crate) fn read(path: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// It cannot be read, or is not UTF-8.
+    pub fn read(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
@@ -25,15 +56,14 @@ impl Source {
         Ok(Self { path: path.to_owned(), text })
     }
 
-    /// A text that was not read from a file of this name.
-    #[cfg(test)]
-    pub(crate) fn of(path: &str, text: &str) -> Self {
-        Self { path: path.into(), text: text.to_owned() }
+    /// A text in place of that of the file of this name.
+    pub fn of(path: impl Into<PathBuf>, text: impl Into<String>) -> Self {
+        Self { path: path.into(), text: text.into() }
     }
 
     /// The hash (FNV-1a, 64 bits) of files whose hash so far is `hash`, and of this one.
     pub(crate) fn hash(&self, hash: u64) -> u64 {
-        self.text.bytes().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+        fnv(hash, self.text.as_bytes())
     }
 
     /// The words of the file.
@@ -46,8 +76,13 @@ impl Source {
         Words { source: self, at: 0, comments: true }
     }
 
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The text.
-    pub(crate) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.text
     }
 
@@ -57,13 +92,25 @@ impl Source {
     }
 
     /// A path in the file, which is relative to the file's own folder.
-    pub(crate) fn beside(&self, path: &str) -> PathBuf {
+    pub fn beside(&self, path: &str) -> PathBuf {
         self.path.parent().unwrap_or(Path::new("")).join(path)
     }
 
-    /// An error at a place, with its line and a mark under it.
-    pub(crate) fn error(&self, at: &Range<usize>, message: &str) -> Error {
-        anyhow!("{}", self.note(at, message))
+    /// An error at a place, with its line and a mark under it: a [`Misplaced`].
+    pub fn error(&self, at: &Range<usize>, message: &str) -> Error {
+        let (path, at, message, shown) = (self.path.clone(), at.clone(), message.to_owned(), self.note(at, message));
+        Error::new(Misplaced { path, at, message, shown })
+    }
+
+    /// The text as TOML.
+    ///
+    /// # Errors
+    /// It is none, with the place.
+    pub fn toml(&self) -> Result<Spanned<DeTable<'_>>> {
+        DeTable::parse(&self.text).map_err(|error| {
+            let at = error.span().unwrap_or(0..0);
+            self.error(&at, &format!("not TOML: {}", error.message().trim()))
+        })
     }
 
     /// The text of an error or a warning at a place: the message, file, line and column, the line, and a mark under the place.

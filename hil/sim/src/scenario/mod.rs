@@ -27,12 +27,13 @@ use hil_algorithms::{Algorithm, algorithm};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use switches::{
     buffer, buffers, check_multiplier, port_key, queues, queues_of, rate_calculation_warnings, stages, watchdog,
 };
-use table::{TIME, Table, Value, count, is_span, number, probability, size, text, time, truth};
-use toml::de::{DeTable, DeValue};
+use table::{TIME, count, is_span, number, probability, size, text, time, truth};
+pub use table::{Table, Value};
+use toml::de::DeValue;
 use topology::{routes, topology};
 use workload::{Traffic, workload};
 
@@ -60,19 +61,15 @@ impl Files {
     }
 }
 
-/// Reads a scenario and the files that it names. A seed replaces the scenario's.
+/// Reads a scenario from its text, and the files that it names. A seed replaces the scenario's.
 ///
 /// # Errors
 /// A file that cannot be read, and whatever is wrong in it, with line and place.
-pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
-    let source = Source::read(path)?;
+pub fn parse(source: &Source, seed: Option<u64>) -> Result<Input> {
     let mut files = Files { paths: Vec::new(), hash: EMPTY_HASH };
-    files.add(path.to_owned(), &source);
-    let root = DeTable::parse(source.text()).map_err(|error| {
-        let at = error.span().unwrap_or(0..0);
-        source.error(&at, &format!("not TOML: {}", error.message().trim()))
-    })?;
-    let table = Table::new(&source, 0..0, root.get_ref());
+    files.add(source.path().to_owned(), source);
+    let root = source.toml()?;
+    let table = Table::new(source, 0..0, root.get_ref());
     let own_seed = table.get("seed", "a whole number", |value| count(value, 0, u64::MAX))?;
     let seed = seed.or(own_seed).unwrap_or(1);
     let payload = table.get("payload", "bytes, 1 to 4096", |value| size(value).filter(|size| *size <= 4_096))?;
@@ -89,29 +86,29 @@ pub(crate) fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
     }
     let lossless = Buffer { lossless: u8::MAX, ..Buffer::default() };
     let mut buffer = match table.find("buffer") {
-        Some(value) => buffer(&Table::of(&source, value)?, lossless)?,
+        Some(value) => buffer(&Table::of(source, value)?, lossless)?,
         None => lossless,
     };
     let mut buffers = buffers(&table, &topology, &buffer)?;
     let watchdog = match table.find("watchdog") {
-        Some(value) => Some(watchdog(&Table::of(&source, value)?)?),
+        Some(value) => Some(watchdog(&Table::of(source, value)?)?),
         None => None,
     };
-    let of_transport = table.find("transport").map(|value| Table::of(&source, value)).transpose()?;
+    let of_transport = table.find("transport").map(|value| Table::of(source, value)).transpose()?;
     let has_timeout = of_transport.as_ref().is_some_and(|table| table.find("timeout").is_some());
     let (mut transport, retiming) = of_transport.as_ref().map(transport).transpose()?.unwrap_or_default();
     let marks_arrivals = table.one_of("marking", &[("departures", false), ("arrivals", true)])?.unwrap_or_default();
     let of_algorithm = within(&table, "algorithm", "a table with the name of the algorithm")?;
     let (algorithm, settings) = machines(&of_algorithm)?;
     let measure = match table.find("measure") {
-        Some(value) => Some(measure(&Table::of(&source, value)?, end)?),
+        Some(value) => Some(measure(&Table::of(source, value)?, end)?),
         None => None,
     };
     let mut traffic = Traffic::default();
     let workloads = table.find("workload").ok_or_else(|| table.missing("workload", "[[workload]], at least one"))?;
-    for (number, value) in array(&source, workloads)?.iter().enumerate() {
+    for (number, value) in array(source, workloads)?.iter().enumerate() {
         let seed = crate::workload::stream(seed, &format!("workload {number}")).draw();
-        let (table, before) = (Table::of(&source, value)?, traffic.reads.len());
+        let (table, before) = (Table::of(source, value)?, traffic.reads.len());
         workload(&table, &topology, seed, &mut files, &mut traffic)?;
         for &flow in &traffic.reads[before..] {
             let bytes = traffic.flows[flow as usize].bytes;

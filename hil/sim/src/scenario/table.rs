@@ -14,11 +14,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// A value with its place.
-pub(super) type Value<'a> = Spanned<DeValue<'a>>;
+pub type Value<'a> = Spanned<DeValue<'a>>;
 
 /// A table, and which of its keys are known: those that were asked for.
 #[derive(Debug)]
-pub(super) struct Table<'a> {
+pub struct Table<'a> {
     pub(super) source: &'a Source,
     at: Range<usize>,
     entries: &'a DeTable<'a>,
@@ -26,12 +26,16 @@ pub(super) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn new(source: &'a Source, at: Range<usize>, entries: &'a DeTable<'a>) -> Self {
+    /// The table with these entries, at this place of a text.
+    pub fn new(source: &'a Source, at: Range<usize>, entries: &'a DeTable<'a>) -> Self {
         Self { source, at, entries, known: RefCell::default() }
     }
 
     /// The table that a value is.
-    pub(super) fn of(source: &'a Source, value: &'a Value<'a>) -> Result<Self> {
+    ///
+    /// # Errors
+    /// It is none, with its place.
+    pub fn of(source: &'a Source, value: &'a Value<'a>) -> Result<Self> {
         match value.get_ref() {
             DeValue::Table(entries) => Ok(Self::new(source, value.span(), entries)),
             other => Err(source.error(&value.span(), &format!("expected a table, not a {}", other.type_str()))),
@@ -39,7 +43,7 @@ impl<'a> Table<'a> {
     }
 
     /// An error about the whole table, at its beginning.
-    pub(super) fn error(&self, message: &str) -> Error {
+    pub fn error(&self, message: &str) -> Error {
         self.source.error(&self.at, message)
     }
 
@@ -49,13 +53,16 @@ impl<'a> Table<'a> {
     }
 
     /// The value of a key, if it is there.
-    pub(super) fn find(&self, key: &'static str) -> Option<&'a Value<'a>> {
+    pub fn find(&self, key: &'static str) -> Option<&'a Value<'a>> {
         self.known.borrow_mut().push(key);
         self.entries.get(key)
     }
 
     /// A value as something, by a function that reads it; `None` if the key is not there.
-    pub(super) fn get<T>(
+    ///
+    /// # Errors
+    /// `read` returns `None`: `what` was expected.
+    pub fn get<T>(
         &self,
         key: &'static str,
         what: &str,
@@ -71,12 +78,10 @@ impl<'a> Table<'a> {
     }
 
     /// As [`Table::get`], for a key that must be there.
-    pub(super) fn need<T>(
-        &self,
-        key: &'static str,
-        what: &str,
-        read: impl FnOnce(&DeValue<'_>) -> Option<T>,
-    ) -> Result<T> {
+    ///
+    /// # Errors
+    /// Those of [`Table::get`], and a key that is not there.
+    pub fn need<T>(&self, key: &'static str, what: &str, read: impl FnOnce(&DeValue<'_>) -> Option<T>) -> Result<T> {
         match self.get(key, what, read)? {
             Some(value) => Ok(value),
             None => Err(self.missing(key, what)),
@@ -105,7 +110,10 @@ impl<'a> Table<'a> {
     }
 
     /// Checks that all keys are known.
-    pub(super) fn finish(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// One is not, with its place and the known keys.
+    pub fn finish(&self) -> Result<()> {
         match self.others().next() {
             Some((name, at, _)) => {
                 let expected = expected(name, self.known.borrow().iter().copied());
