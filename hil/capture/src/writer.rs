@@ -166,6 +166,18 @@ impl NewFile {
         matches!(self.sink.get_ref(), Sink::Standard(_))
     }
 
+    /// Writes to the disk what was written so far, so that the file is whole under its name even after a loss of power.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn sync(&mut self) -> io::Result<()> {
+        let written = self.sink.flush().and_then(|()| match self.sink.get_ref() {
+            Sink::File(Part { file: Some(file), .. }) => file.as_file().sync_all(),
+            _ => Ok(()),
+        });
+        written.map_err(|error| at(&self.name, error))
+    }
+
     /// Gives the complete file its name.
     ///
     /// # Errors

@@ -6,7 +6,8 @@ use crate::summary::{BINS, bin_name};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A plot of lines.
+/// A plot of lines and dots.
+#[derive(Default)]
 struct Plot {
     title: String,
     /// What the axes show.
@@ -14,6 +15,18 @@ struct Plot {
     /// The horizontal axis is logarithmic; its values are above zero.
     is_log: bool,
     lines: Vec<Line>,
+    dots: Vec<Dot>,
+    /// What stands under the names of the lines.
+    notes: Vec<String>,
+}
+
+/// A point that is marked.
+struct Dot {
+    at: (f64, f64),
+    /// What a browser shows beside the pointer.
+    title: String,
+    /// What stands beside it; if that is empty, the dot is grey.
+    label: String,
 }
 
 /// A line through points in the order of their first coordinates.
@@ -35,7 +48,7 @@ const HEIGHT: f64 = 320.0;
 impl Plot {
     /// The plot. Its vertical axis begins at 0.
     fn svg(&self) -> String {
-        let points = || self.lines.iter().flat_map(|line| &line.points);
+        let points = || self.lines.iter().flat_map(|line| &line.points).chain(self.dots.iter().map(|dot| &dot.at));
         let least = points().map(|&(x, _)| x).fold(f64::INFINITY, f64::min);
         let [most_x, most_y] = points().fold([f64::MIN, 0.0], |[x, y], point| [x.max(point.0), y.max(point.1)]);
         let (low, high) = if least < most_x { (least, most_x) } else { (least.min(1.0), least.min(1.0) + 1.0) };
@@ -76,6 +89,19 @@ impl Plot {
             let _ =
                 writeln!(svg, "<path d=\"M{:.1} {y:.1}h20\" stroke=\"{colour}\" stroke-width=\"3\"/>", right + 16.0);
             texts += &text(right + 42.0, y + 4.0, "start", &line.name);
+        }
+        for Dot { at: (x, y), title, label } in &self.dots {
+            let (x, y) = (x_of(*x), y_of(*y));
+            let (radius, colour) = if label.is_empty() { (2.5, "#999") } else { (4.0, COLOURS[0]) };
+            let _ = writeln!(
+                svg,
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" fill=\"{colour}\"><title>{title}</title></circle>"
+            );
+            texts += &text(x + 6.0, y - 6.0, "start", label);
+        }
+        let first = TOP + 14.0 + 20.0 * self.lines.len() as f64;
+        for (note, row) in self.notes.iter().zip(0u16..) {
+            texts += &text(right + 16.0, first + 16.0 * f64::from(row), "start", note);
         }
         svg + &texts + "</svg>\n"
     }
@@ -150,13 +176,56 @@ pub fn slowdowns(slowdowns: &[(u64, f64)]) -> String {
     };
     let lines = BINS.windows(2).filter_map(line).collect();
     let title = "slowdown of flows: their time over that in an empty network".to_owned();
-    Plot { title, labels: ["slowdown".to_owned(), "share".to_owned()], is_log: true, lines }.svg()
+    Plot { title, labels: ["slowdown".to_owned(), "share".to_owned()], is_log: true, lines, ..Plot::default() }.svg()
 }
 
 /// Values over something else: a line through points for each name, eight at most. The vertical axis begins at 0.
 pub fn lines(title: String, label: String, lines: Vec<(String, Vec<(f64, f64)>)>) -> String {
     let lines = lines.into_iter().map(|(name, points)| Line { name, points }).collect();
-    Plot { title, labels: [label, String::new()], is_log: false, lines }.svg()
+    Plot { title, labels: [label, String::new()], lines, ..Plot::default() }.svg()
+}
+
+/// Dots of two quantities that are to be low, and which of them are the Pareto front: no other dot is as low in both.
+#[derive(Clone, Copy, Debug)]
+pub struct Front<'a> {
+    /// The quantities.
+    pub labels: [&'a str; 2],
+    /// What names of dots consist of.
+    pub varied: &'a str,
+    /// The dots.
+    pub dots: &'a [(f64, f64)],
+    /// Their names.
+    pub names: &'a [String],
+    /// The dots of the front, by their numbers, from the lowest first quantity to the highest.
+    pub front: &'a [usize],
+}
+
+/// The most dots of a front whose names stand beside the plot.
+const NAMED: usize = 18;
+
+/// Two quantities with their Pareto front.
+pub fn front(front: &Front<'_>) -> String {
+    let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let named = || front.front.iter().zip(1..);
+    let dots = front.dots.iter().zip(front.names).enumerate().map(|(number, (&at, name))| Dot {
+        at,
+        title: escaped(name),
+        label: named().find(|(of_front, _)| **of_front == number).map_or(String::new(), |(_, place)| place.to_string()),
+    });
+    let notes = named().take(NAMED).map(|(&number, place)| format!("{place}: {}", escaped(&front.names[number])));
+    // The front is the border of what the dots leave: from each of its dots level to the next, and down to it.
+    let at = |&number: &usize| front.dots[number];
+    let steps = front.front.windows(2).flat_map(|pair| [at(&pair[0]), (at(&pair[1]).0, at(&pair[0]).1)]);
+    let points = steps.chain(front.front.last().map(at)).collect();
+    Plot {
+        title: format!("{} settings by {}", front.dots.len(), escaped(front.varied)),
+        labels: [escaped(front.labels[0]), escaped(front.labels[1])],
+        lines: vec![Line { name: "Pareto front".to_owned(), points }],
+        dots: dots.collect(),
+        notes: notes.collect(),
+        ..Plot::default()
+    }
+    .svg()
 }
 
 /// States of a run that are to be plotted over time.
@@ -199,7 +268,7 @@ impl States {
         let shown = self.0.len().min(COLOURS.len());
         let title = format!("{}: the {shown} of {} with the highest peaks", quantity.name(), self.0.len());
         let labels = [format!("us after {:.6} s", begin as f64 / 1e12), String::new()];
-        Plot { title, labels, is_log: false, lines: lines.collect() }.svg()
+        Plot { title, labels, lines: lines.collect(), ..Plot::default() }.svg()
     }
 }
 

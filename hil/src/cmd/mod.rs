@@ -10,6 +10,7 @@ mod replay;
 mod rtl;
 mod run;
 mod sim;
+mod sweep;
 mod synth;
 mod unknown;
 
@@ -55,6 +56,8 @@ enum Verb {
     /// Simulates a network whose hosts and switches run the library, from a scenario in TOML, or from a
     /// configuration of HPCC's ns-3 as it stands.
     Sim(sim::Args),
+    /// Simulates a scenario with many other values, over all cores and over machines, and merges the results into one table.
+    Sweep(sweep::Args),
     /// Simulates hosts that congest one port, and writes a capture of it.
     Synth(synth::Args),
 }
@@ -112,6 +115,7 @@ impl Cli {
             Verb::Rtl(args) => rtl::run(&args),
             Verb::Run(args) => run::run(&args),
             Verb::Sim(args) => return sim::run(&args),
+            Verb::Sweep(args) => sweep::run(&args),
             Verb::Synth(args) => synth::run(&args),
         };
         done.map(|()| ExitCode::SUCCESS)

@@ -1,0 +1,75 @@
+//! Values of a summary by their names in its JSON, such as `slowdown.p99`.
+
+use anyhow::Result;
+use hil_sim::fabric::Totals;
+use hil_sim::input::Input;
+use hil_sim::summary::{Cost, Percentiles, Summary};
+use serde_json::Value;
+
+/// What differs from run to run.
+const COSTS: [&str; 3] = ["cpu_seconds", "setup_cpu_seconds", "peak_rss_bytes"];
+
+/// Refuses a name whose value differs from run to run.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    if COSTS.contains(&name) {
+        return Err(format!(
+            "`{name}` differs from run to run: expected a value that the scenario and the seed decide"
+        ));
+    }
+    Ok(())
+}
+
+/// The summary of a run as JSON, without what it cost.
+pub(crate) fn summary(input: &Input, totals: &Totals) -> Result<Value> {
+    let cost = Cost { cpu_seconds: 0.0, setup_cpu_seconds: 0.0, peak_rss_bytes: 0 };
+    let mut summary = serde_json::to_value(Summary::of(input, totals, &cost)?)?;
+    if let Value::Object(table) = &mut summary {
+        table.retain(|name, _| !COSTS.contains(&name.as_str()));
+    }
+    Ok(summary)
+}
+
+/// The value of this name, as a cell of a table: a number, a text or a truth value, empty where the summary has null.
+///
+/// # Errors
+/// There is none: what was expected.
+pub(crate) fn value(summary: &Value, name: &str) -> Result<String, String> {
+    let (mut value, mut before) = (summary, "the summary".to_owned());
+    let mut parts = name.split('.');
+    while let Some(part) = parts.next() {
+        let inner = match value {
+            // Null stands for percentiles, or for a list of numbers.
+            Value::Null => {
+                let known = serde_json::to_value(Percentiles::of([0.0])).unwrap_or_default();
+                let is_last = parts.next().is_none();
+                return match is_last && (known.get(part).is_some() || part.parse::<usize>().is_ok()) {
+                    true => Ok(String::new()),
+                    false => Err(unknown(name, part, &before, &known)),
+                };
+            }
+            Value::Array(elements) => part.parse::<usize>().ok().and_then(|number| elements.get(number)),
+            other => other.get(part),
+        };
+        value = inner.ok_or_else(|| unknown(name, part, &before, value))?;
+        before = format!("`{part}`");
+    }
+    match value {
+        Value::Null => Ok(String::new()),
+        Value::String(text) => Ok(text.clone()),
+        Value::Array(_) | Value::Object(_) => Err(format!("`{name}` is not one value: expected {}", keys(value))),
+        plain => Ok(plain.to_string()),
+    }
+}
+
+fn unknown(name: &str, part: &str, of: &str, value: &Value) -> String {
+    format!("`{name}`: {of} has no `{part}`: expected {}", keys(value))
+}
+
+/// What there is in a value, in words.
+fn keys(value: &Value) -> String {
+    match value {
+        Value::Object(table) => format!("one of {}", table.keys().cloned().collect::<Vec<_>>().join(", ")),
+        Value::Array(elements) => format!("the number of an element, below {}", elements.len()),
+        _ => "no more".to_owned(),
+    }
+}
