@@ -216,7 +216,14 @@ fn a_plan_shows_what_is_wrong_at_its_place() {
             "grid.toml:3:30",
             "\"slowdown.p98\"",
         ),
-        ("\"feedback.nic_cnps\"", "\"cpu_seconds\"", "", "differs from run to run", "grid.toml:3:46", "\"cpu_seconds\""),
+        (
+            "\"feedback.nic_cnps\"",
+            "\"cpu_seconds\"",
+            "",
+            "differs from run to run",
+            "grid.toml:3:46",
+            "\"cpu_seconds\"",
+        ),
         ("seeds = 3", "seeds = [1, 1]", "", "a list of different seeds", "grid.toml:2:9", "[1, 1]"),
         ("star.toml", "ring.toml", "", "ring.toml: cannot be read", "grid.toml:1:12", "\"ring.toml\""),
         ("algorithm.rpg", "seed = 4\nalgorithm.rpg", "", "expected the seeds in `seeds`", "grid.toml:15:1", "seed"),
@@ -242,6 +249,17 @@ fn a_plan_shows_what_is_wrong_at_its_place() {
         );
         assert!(error.contains(&format!("{mark}\n")) && !error.contains(&format!("^{mark}")), "{to}: {error}");
         assert!(!folder.path().join("a/plan.json").exists());
+    }
+}
+
+/// The grids of the repository: the worked example, and that of the jobs `.ci/sweep` and `.ci/slurm`.
+#[test]
+fn the_grids_of_the_repository_can_be_planned() {
+    let folder = tempfile::tempdir().unwrap();
+    for (grid, points) in [("examples/dcqcn-websearch.toml", 384), ("tests/thousand.toml", 1_000)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("sweep").join(grid);
+        let planned = printed(&folder, &["plan", path.to_str().unwrap(), "--output", &points.to_string()]);
+        assert_eq!(planned, format!("{points}: {points} points, planned\n"));
     }
 }
 

@@ -120,8 +120,8 @@ pub(crate) fn described(columns: &[String], cells: &[String]) -> String {
     cells.map(|(column, cell)| format!("{column} = {cell}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Checks that a point can be simulated, and returns its hash. Where the names of values are checked too, it is up to what only a run
-/// shows.
+/// Checks that a point can be simulated, and returns its hash. With `names` it also checks that the summary has the values of the grid, by
+/// that of a run without events, in which percentiles are null.
 fn check(grid: &Grid, point: &GridPoint<'_>, names: bool) -> Result<String> {
     let input = grid.input(point)?;
     let scenario = input.scenario();
