@@ -13,6 +13,7 @@ fn main() {
     for part in sources::PARTS {
         println!("cargo:rerun-if-changed={}", root.join(part).display());
     }
-    let hash = sources::hash(&root, &sources::PARTS).unwrap_or_else(|error| panic!("cannot read the sources of firmware: {error}"));
+    let hash = sources::hash(&root, &sources::PARTS)
+        .unwrap_or_else(|error| panic!("cannot read the sources of firmware: {error}"));
     println!("cargo:rustc-env=RNIC_CC_SOURCES={hash:016x}");
 }
