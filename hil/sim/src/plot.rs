@@ -190,8 +190,8 @@ pub fn lines(title: String, label: String, lines: Vec<(String, Vec<(f64, f64)>)>
 pub struct Front<'a> {
     /// The quantities.
     pub labels: [&'a str; 2],
-    /// What names of dots consist of.
-    pub varied: &'a str,
+    /// What names of dots consist of, in their order.
+    pub varied: &'a [String],
     /// The dots.
     pub dots: &'a [(f64, f64)],
     /// Their names.
@@ -200,8 +200,8 @@ pub struct Front<'a> {
     pub front: &'a [usize],
 }
 
-/// The most dots of a front whose names stand beside the plot.
-const NAMED: usize = 18;
+/// The most lines of text beside a front: those that fit.
+const MOST_NOTES: usize = 21;
 
 /// Two quantities with their Pareto front.
 pub fn front(front: &Front<'_>) -> String {
@@ -212,17 +212,19 @@ pub fn front(front: &Front<'_>) -> String {
         title: escaped(name),
         label: named().find(|(of_front, _)| **of_front == number).map_or(String::new(), |(_, place)| place.to_string()),
     });
-    let notes = named().take(NAMED).map(|(&number, place)| format!("{place}: {}", escaped(&front.names[number])));
+    let settings =
+        [format!("{} settings of", front.dots.len())].into_iter().chain(front.varied.iter().map(|name| escaped(name)));
+    let notes = settings.chain(named().map(|(&number, place)| format!("{place}: {}", escaped(&front.names[number]))));
     // The front is the border of what the dots leave: from each of its dots level to the next, and down to it.
     let at = |&number: &usize| front.dots[number];
     let steps = front.front.windows(2).flat_map(|pair| [at(&pair[0]), (at(&pair[1]).0, at(&pair[0]).1)]);
     let points = steps.chain(front.front.last().map(at)).collect();
     Plot {
-        title: format!("{} settings by {}", front.dots.len(), escaped(front.varied)),
         labels: [escaped(front.labels[0]), escaped(front.labels[1])],
         lines: vec![Line { name: "Pareto front".to_owned(), points }],
         dots: dots.collect(),
-        notes: notes.collect(),
+        notes: notes.take(MOST_NOTES).collect(),
+        is_log: front.dots.iter().all(|dot| dot.0 > 0.0),
         ..Plot::default()
     }
     .svg()
@@ -282,7 +284,7 @@ mod tests {
             let (x, y) = text.split_once(' ').unwrap();
             (x.parse().unwrap(), y.parse().unwrap())
         };
-        let paths = svg.lines().filter(|line| line.contains("<title>"));
+        let paths = svg.lines().filter(|line| line.starts_with("<path") && line.contains("<title>"));
         paths.map(|line| line.split('"').nth(1).unwrap().split(['M', 'L']).skip(1).map(point).collect()).collect()
     }
 
@@ -327,6 +329,21 @@ mod tests {
         assert_eq!(lines[7], of_last);
         assert!(!States::default().svg(Quantity::Rate).contains("NaN"));
         assert!(!slowdowns(&[]).contains("NaN") && !slowdowns(&[(1, 1.0)]).contains("inf"));
+    }
+
+    /// Three dots, of which two are the front: on a logarithmic axis, with a step between them, and numbers beside them.
+    #[test]
+    fn a_front_is_a_step_between_numbered_dots() {
+        let names = ["a", "b<", "c"].map(str::to_owned);
+        let varied = ["x & y".to_owned()];
+        let dots = [(1.0, 8.0), (10.0, 4.0), (100.0, 8.0)];
+        let svg = front(&Front { labels: ["x", "y"], varied: &varied, dots: &dots, names: &names, front: &[0, 1] });
+        let (middle, half) = (LEFT + WIDTH / 2.0, TOP + HEIGHT / 2.0);
+        assert_eq!(lines(&svg), [[(LEFT, TOP), (middle, TOP), (middle, half)]]);
+        assert_eq!((svg.matches("<circle").count(), svg.matches("fill=\"#999\"").count()), (3, 1));
+        for text in [">3 settings of<", ">x &amp; y<", ">1: a<", ">2: b&lt;<", "<title>c</title>"] {
+            assert!(svg.contains(text), "{text}: {svg}");
+        }
     }
 
     #[test]

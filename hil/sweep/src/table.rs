@@ -108,7 +108,7 @@ impl Results {
         }
         let svg = plot::front(&Front {
             labels: names,
-            varied: &columns.join(", "),
+            varied: columns,
             dots: &dots,
             names: &settings.iter().map(|cells| cells.join(", ")).collect::<Vec<_>>(),
             front: &front,
