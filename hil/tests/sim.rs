@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 fn sim(arguments: &[&str], folder: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_hil")).arg("sim").args(arguments).current_dir(folder).output().unwrap()
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut sim = Command::new(env!("CARGO_BIN_EXE_hil"));
+    sim.env("RNIC_CC_TREE", tree).arg("sim").args(arguments).current_dir(folder).output().unwrap()
 }
 
 /// The examples run twice, with events added in an order of their own, and write the same files as with another order.
@@ -25,6 +27,7 @@ fn the_examples_write_the_same_files_in_any_order_of_events() {
         "requests",
         "inside-and-across",
         "fair-shares",
+        "cores",
     ] {
         let scenario = scenarios.join(name).with_extension("toml");
         let files = ["1", "5"].map(|order| {

@@ -9,9 +9,10 @@ use hil_cores::board::{Action, Board, Pace, board};
 use hil_cores::core::Ibex;
 use hil_cores::firmware;
 use hil_cores::probe::Span;
+use hil_devices::boot;
 use hil_measure::cycles::LATE;
 use hil_measure::random_traffic::{RandomTraffic, plain_cnp, sender_qpn};
-use hil_replay::{OnCore, Options, Report, boot, replay};
+use hil_replay::{OnCore, Options, Report, replay};
 use programs::descriptor::{Descriptor, DescriptorKind};
 use tests::sample;
 

@@ -9,12 +9,13 @@ use hil_capture::{Reader, Source};
 use hil_cores::board::Pace;
 use hil_cores::firmware;
 use hil_cores::qemu::Machine;
+use hil_devices::boot;
+use hil_devices::emulated::Emulated;
+use hil_devices::native::Native;
 use hil_measure::cycles;
 use hil_measure::random_traffic::RandomTraffic;
-use hil_replay::emulated::Emulated;
-use hil_replay::native::Native;
 use hil_replay::replayer::{NicFilter, Replayer};
-use hil_replay::{Images, OnCore, Options, Report, boot, replay, report};
+use hil_replay::{Images, OnCore, Options, Report, replay, report};
 use std::path::Path;
 use tests::sample;
 

@@ -16,7 +16,7 @@ use hil_algorithms::settings::{Request, ResolvedSettings};
 use hil_cores::board::{Action, Board, Pace, board};
 use hil_cores::core::Ibex;
 use hil_cores::firmware;
-use hil_replay::boot;
+use hil_devices::boot;
 use programs::descriptor::{Descriptor, DescriptorKind};
 use sent::Sent;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -12,6 +12,6 @@ mod stage;
 mod vendor;
 
 pub use algorithm::{Algorithm, algorithm};
-pub use nics::{NicCounters, NicGroup, NicOutput, NicSize};
+pub use nics::{CoreUse, Lost, NicCounters, NicGroup, NicOutput, NicSize};
 pub use programs::{Received, RxFields};
 pub use stage::stage;

@@ -3,6 +3,7 @@
 //! A replay and a simulation have many NICs that run the same algorithm. They use [`NicGroup`]: one virtual call for each event
 //! of a NIC, and only the NIC itself is compiled once per algorithm.
 
+use anyhow::Result;
 use cc_core::params::ParamError;
 use cc_core::table::{BindError, Handle, Heap};
 use cc_core::wire::{AckFields, CnpMarking, FlowKey, Pfc, Response, Roce};
@@ -23,6 +24,12 @@ pub trait NicOutput {
     /// # Errors
     /// It cannot be sent.
     fn send(&mut self, frame: &Response<'_>) -> Result<(), NotSent>;
+
+    /// As [`NicOutput::send`], for a NIC that has written the frame itself: all its bytes, ICRC included.
+    ///
+    /// # Errors
+    /// It cannot be sent.
+    fn forward(&mut self, frame: &[u8]) -> Result<(), NotSent>;
 }
 
 /// The counters of a NIC.
@@ -35,6 +42,60 @@ pub struct NicCounters {
     /// How often each row of the machines' transition tables was met, the reaction point's and the notification point's;
     /// empty unless [`NicGroup::count_transitions`] was called.
     pub transitions: [Vec<u64>; 2],
+}
+
+/// Events that a core lost because its queue was full, by kind.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Lost {
+    /// CNPs.
+    pub cnps: u64,
+    /// Acknowledgements, negative ones included.
+    pub acks: u64,
+    /// Data packets that arrived.
+    pub data: u64,
+    /// Packets that were sent.
+    pub sent: u64,
+    /// PFC frames.
+    pub pauses: u64,
+}
+
+impl Lost {
+    /// All of them.
+    pub const fn all(&self) -> u64 {
+        let Self { cnps, acks, data, sent, pauses } = *self;
+        cnps + acks + data + sent + pauses
+    }
+}
+
+/// What the core did that runs a NIC's program.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct CoreUse {
+    /// What runs on it: `nic`, or one of `rp` and `np`.
+    pub part: &'static str,
+    /// Frames and sent packets that it handled; merged ones count as one.
+    pub events: u64,
+    /// Commands of the driver that it handled.
+    pub commands: u64,
+    /// Timer interrupts.
+    pub timers: u64,
+    /// Frames and sent packets that were lost.
+    pub lost: Lost,
+    /// CNPs that were merged with one that waited.
+    pub joined_cnps: u64,
+    /// Acknowledgements that were merged with one that waited.
+    pub joined_acks: u64,
+    /// Events in the queue now, the one in service included.
+    pub waiting: usize,
+    /// The longest queue that a frame or a sent packet made.
+    pub longest: usize,
+    /// From the arrival of a frame or a sent packet until the core had handled it, summed over all, in nanoseconds.
+    pub delay_ns: u64,
+    /// The longest of these times.
+    pub longest_delay_ns: u64,
+    /// Cycles in which the core did not sleep.
+    pub active_cycles: u64,
+    /// All its cycles; 0 for a core that is infinitely fast.
+    pub cycles: u64,
 }
 
 /// The sizes of a NIC's tables.
@@ -58,6 +119,9 @@ impl NicSize {
 
 /// NICs with one port each that run one algorithm with the same settings. A NIC is named by its number in the group.
 ///
+/// A NIC decides and sends in the call of an event, or later, in a call of [`NicGroup::timer`]: a core takes time. Where a function
+/// takes a packet and a frame, the frame is the packet's bytes from the Ethernet header on, as far as there are any.
+///
 /// # Panics
 /// All functions that take the number of a NIC panic if the group has no such NIC.
 pub trait NicGroup {
@@ -77,40 +141,45 @@ pub trait NicGroup {
     ///
     /// # Errors
     /// The number belongs to another flow, or the flow has one already.
-    fn bind(&mut self, nic: usize, flow: Handle, local: Qpn) -> Result<(), BindError>;
+    fn bind(&mut self, nic: usize, now: Instant, flow: Handle, local: Qpn) -> Result<(), BindError>;
 
-    /// Stores the key by which switches name a flow in their CNPs. Returns whether the flow is open and there was room.
-    fn learn_remote(&mut self, nic: usize, flow: Handle, key: FlowKey) -> bool;
+    /// Stores the key by which switches name a flow in their CNPs, from a packet of the flow. Returns whether the flow is open
+    /// and there was room.
+    fn learn_remote(&mut self, nic: usize, now: Instant, flow: Handle, packet: &Roce<'_>, frame: &[u8]) -> bool;
 
     /// Learns the headers of CNPs for a local queue pair from a packet that arrived on it from queue pair `remote`. Returns
     /// whether CNPs can be sent in reply to such packets.
-    fn learn_sender(&mut self, nic: usize, now: Instant, packet: &Roce<'_>, remote: Qpn) -> bool;
+    fn learn_sender(&mut self, nic: usize, now: Instant, packet: &Roce<'_>, frame: &[u8], remote: Qpn) -> bool;
 
     /// Closes a flow, and returns whether it was open.
-    fn close(&mut self, nic: usize, flow: Handle) -> bool;
+    fn close(&mut self, nic: usize, now: Instant, flow: Handle) -> bool;
 
     /// Removes the flow received by a local queue pair.
-    fn forget(&mut self, nic: usize, local: Qpn);
+    fn forget(&mut self, nic: usize, now: Instant, local: Qpn);
 
     /// Called when data of a flow was sent; `psn` is that of the last packet.
     fn sent(&mut self, nic: usize, now: Instant, flow: Handle, psn: Psn, bytes: Bytes, out: &mut dyn NicOutput);
 
-    /// Called when a RoCE packet has arrived, whose ICRC has been checked.
+    /// Called when a RoCE packet has arrived, whose ICRC has been checked. Returns what it was; `None` if it is handled later.
     fn received(
         &mut self,
         nic: usize,
         now: Instant,
         packet: &Roce<'_>,
+        frame: &[u8],
         meta: &RxFields,
         out: &mut dyn NicOutput,
-    ) -> Received;
+    ) -> Option<Received>;
 
     /// Called when a PFC frame has arrived.
     fn pause(&mut self, nic: usize, now: Instant, pfc: &Pfc);
 
     /// Handles what is due for one flow, and returns its slot. Call it again as long as [`NicGroup::next_wake`] is not after
     /// `now`.
-    fn timer(&mut self, nic: usize, now: Instant, out: &mut dyn NicOutput) -> Option<u16>;
+    ///
+    /// # Errors
+    /// The firmware misbehaved, in this call or an earlier one of any function.
+    fn timer(&mut self, nic: usize, now: Instant, out: &mut dyn NicOutput) -> Result<Option<u16>>;
 
     /// The time at which [`NicGroup::timer`] is to be called next.
     fn next_wake(&self, nic: usize) -> Instant;
@@ -121,6 +190,12 @@ pub trait NicGroup {
 
     /// The NIC's counters.
     fn counters(&self, nic: usize) -> NicCounters;
+
+    /// What the NIC's cores did; none if its program does not run on a core.
+    fn cores(&self, nic: usize) -> Vec<CoreUse> {
+        let _ = nic;
+        Vec::new()
+    }
 
     /// Passes names and values of the state variables of the flow in a slot to `show`, see [`ReactionPoint::trace_values`].
     fn explain(&self, nic: usize, slot: u16, show: &mut dyn FnMut(TraceValue));
@@ -235,23 +310,23 @@ impl<A: ReactionPoint, N: NotificationPoint> NicGroup for Natives<A, N> {
         nic.open(now, priority, &mut out)
     }
 
-    fn bind(&mut self, nic: usize, flow: Handle, local: Qpn) -> Result<(), BindError> {
+    fn bind(&mut self, nic: usize, _: Instant, flow: Handle, local: Qpn) -> Result<(), BindError> {
         self.nics[nic].nic.bind(flow, local)
     }
 
-    fn learn_remote(&mut self, nic: usize, flow: Handle, key: FlowKey) -> bool {
-        self.nics[nic].nic.learn_remote(flow, key)
+    fn learn_remote(&mut self, nic: usize, _: Instant, flow: Handle, packet: &Roce<'_>, _: &[u8]) -> bool {
+        self.nics[nic].nic.learn_remote(flow, FlowKey::of_data(packet))
     }
 
-    fn learn_sender(&mut self, nic: usize, now: Instant, packet: &Roce<'_>, remote: Qpn) -> bool {
+    fn learn_sender(&mut self, nic: usize, now: Instant, packet: &Roce<'_>, _: &[u8], remote: Qpn) -> bool {
         self.nics[nic].headers.learn(now.stamp(), packet, remote)
     }
 
-    fn close(&mut self, nic: usize, flow: Handle) -> bool {
+    fn close(&mut self, nic: usize, _: Instant, flow: Handle) -> bool {
         self.nics[nic].nic.close(flow)
     }
 
-    fn forget(&mut self, nic: usize, local: Qpn) {
+    fn forget(&mut self, nic: usize, _: Instant, local: Qpn) {
         let Native { nic, headers, .. } = &mut self.nics[nic];
         nic.forget(local);
         headers.remove(local);
@@ -267,20 +342,21 @@ impl<A: ReactionPoint, N: NotificationPoint> NicGroup for Natives<A, N> {
         nic: usize,
         now: Instant,
         packet: &Roce<'_>,
+        _: &[u8],
         meta: &RxFields,
         out: &mut dyn NicOutput,
-    ) -> Received {
+    ) -> Option<Received> {
         let (nic, mut out) = self.nics[nic].with(out);
-        nic.received(now, packet, meta, &mut out)
+        Some(nic.received(now, packet, meta, &mut out))
     }
 
     fn pause(&mut self, nic: usize, now: Instant, pfc: &Pfc) {
         self.nics[nic].nic.pause(now, pfc);
     }
 
-    fn timer(&mut self, nic: usize, now: Instant, out: &mut dyn NicOutput) -> Option<u16> {
+    fn timer(&mut self, nic: usize, now: Instant, out: &mut dyn NicOutput) -> Result<Option<u16>> {
         let (nic, mut out) = self.nics[nic].with(out);
-        nic.timer(now, &mut out)
+        Ok(nic.timer(now, &mut out))
     }
 
     fn next_wake(&self, nic: usize) -> Instant {

@@ -116,6 +116,13 @@ pub struct Board<C> {
     static_ram: usize,
     /// Cycle in which the timer interrupt's handler first began since [`Board::begin`].
     timer_entered: Option<u64>,
+    /// The pins: whether the main loop works on a descriptor, and whether the timer interrupt runs. And the cycle in which the
+    /// latest of the two rose.
+    is_busy: bool,
+    in_timer: bool,
+    began: u64,
+    /// Cycles for which the core has slept, in real time.
+    slept: u64,
     pace: Pace,
     /// The clock in nanoseconds at cycle `anchor_cycle`; in lockstep, the present time.
     anchor_ns: u64,
@@ -194,6 +201,10 @@ impl<C: Core> Board<C> {
             at,
             static_ram,
             timer_entered: None,
+            is_busy: false,
+            in_timer: false,
+            began: 0,
+            slept: 0,
             pace,
             anchor_ns: 0,
             // In real time the clock stands still until [`Board::start_clock`] is called.
@@ -301,6 +312,21 @@ impl<C: Core> Board<C> {
         self.timer_entered
     }
 
+    /// Whether the main loop works on the oldest descriptor and the timer interrupt does not run.
+    pub fn handles_descriptor(&self) -> bool {
+        self.is_busy && !self.in_timer
+    }
+
+    /// The cycle in which the firmware began to work on its present descriptor or timer interrupt, or on the last one.
+    pub fn began(&self) -> u64 {
+        self.began
+    }
+
+    /// Cycles in which the core was not asleep, of a board in real time.
+    pub fn active_cycles(&self) -> u64 {
+        self.core.cycles() - self.slept
+    }
+
     /// The image's actions since the last call, each with its cycle.
     pub fn take_actions(&mut self) -> Vec<(u64, Action)> {
         std::mem::take(&mut self.actions)
@@ -336,7 +362,17 @@ impl<C: Core> Board<C> {
     /// The image misbehaved.
     pub fn advance_to(&mut self, now: u64) -> Result<()> {
         self.anchor_ns = now;
-        self.work()
+        self.work(true)
+    }
+
+    /// Lockstep: as [`Board::deliver`], but the timer line stays low: what is due is left to [`Board::advance_to`].
+    ///
+    /// # Errors
+    /// The image misbehaved.
+    pub fn handle(&mut self, descriptor: &Descriptor, frame: &[u8]) -> Result<Vec<(u64, Action)>> {
+        self.begin(descriptor, frame, descriptor.now());
+        self.work(false)?;
+        Ok(self.take_actions())
     }
 
     /// Lockstep: passes one descriptor and its frame to the firmware at the descriptor's time, and lets it work until it idles.
@@ -378,19 +414,72 @@ impl<C: Core> Board<C> {
 
     /// Real time: lets the firmware work until the clock shows `time`. Returns its actions.
     pub fn run_until(&mut self, time: u64) -> Result<Vec<(u64, Action)>> {
-        let Pace::Real { hz } = self.pace else { bail!("only a board in real time runs by the clock") };
+        let hz = self.hz()?;
         let end = self.cycle_of(time, hz);
         while self.core.cycles() < end {
-            let due = self.cycle_of(self.mtimecmp, hz);
-            let reached = self.core.cycles() >= due;
-            self.core.set_timer_line(reached);
-            let until = if reached { end } else { end.min(due) };
-            match self.core.run(until) {
-                Stop::Idle => self.core.sleep_until(until),
-                stop => self.serve(stop)?,
-            }
+            self.run_to_stop(end, hz)?;
         }
         Ok(self.take_actions())
+    }
+
+    /// Real time: lets the firmware work until the clock shows `time`, and beyond that as long as what it does cannot depend on
+    /// descriptors that come later: while it handles a descriptor or its timer, and while it has descriptors left. It stops after
+    /// its next action, and when it has finished with a descriptor. Returns the time of that, rounded up to a nanosecond; `None` if
+    /// `time` came first.
+    ///
+    /// # Errors
+    /// The image misbehaved.
+    pub fn run_ahead(&mut self, time: u64) -> Result<Option<u64>> {
+        let hz = self.hz()?;
+        let (actions, tail) = (self.actions.len(), self.rx_tail);
+        let (end, limit) = (self.cycle_of(time, hz), self.core.cycles().saturating_add(CYCLE_LIMIT));
+        while self.actions.len() == actions && self.rx_tail == tail {
+            let is_certain = self.is_busy || self.in_timer || self.backlog() > 0;
+            let end = if is_certain { limit } else { end };
+            if self.core.cycles() >= end {
+                ensure!(!is_certain, "the image did not finish with a descriptor within {CYCLE_LIMIT} cycles");
+                return Ok(None);
+            }
+            self.run_to_stop(end, hz)?;
+        }
+        Ok(Some(self.time_of(self.core.cycles(), hz)))
+    }
+
+    /// Real time: the next time at which [`Board::run_ahead`] has something to do if no descriptor comes.
+    ///
+    /// # Errors
+    /// The board is in lockstep.
+    pub fn next_step(&self) -> Result<u64> {
+        let hz = self.hz()?;
+        // A timer that is due interrupts a cycle later, or the core is not yet asleep.
+        Ok(if self.mtimecmp <= self.now() { self.time_of(self.core.cycles() + 1, hz) } else { self.mtimecmp })
+    }
+
+    fn hz(&self) -> Result<u64> {
+        let Pace::Real { hz } = self.pace else { bail!("only a board in real time runs by the clock") };
+        Ok(hz)
+    }
+
+    /// Real time: the clock at this cycle, rounded up to a nanosecond.
+    fn time_of(&self, cycle: u64, hz: u64) -> u64 {
+        let cycles = cycle.saturating_sub(self.anchor_cycle);
+        self.anchor_ns.saturating_add((u128::from(cycles) * 1_000_000_000).div_ceil(hz.into()) as u64)
+    }
+
+    /// Real time: lets the firmware work up to the cycle `end` or an earlier stop.
+    fn run_to_stop(&mut self, end: u64, hz: u64) -> Result<()> {
+        let due = self.cycle_of(self.mtimecmp, hz);
+        let reached = self.core.cycles() >= due;
+        self.core.set_timer_line(reached);
+        let until = if reached { end } else { end.min(due) };
+        match self.core.run(until) {
+            Stop::Idle => {
+                self.slept += until.saturating_sub(self.core.cycles());
+                self.core.sleep_until(until);
+                Ok(())
+            }
+            stop => self.serve(stop),
+        }
     }
 
     /// Puts a descriptor and its frame into the receive ring from the present cycle on. Returns `false` if the ring is full.
@@ -398,39 +487,41 @@ impl<C: Core> Board<C> {
         if self.backlog() as usize >= RX_SLOTS {
             return false;
         }
-        let slot = self.at.rx_slot(self.rx_head);
-        let frame = &frame[..frame.len().min(RX_FRAME_BYTES)];
-        let descriptor = Descriptor { captured: frame.len() as u16, ..*descriptor };
-        for (index, word) in descriptor.to_words().iter().enumerate() {
-            self.core.poke(slot + 4 * index as u32, &word.to_le_bytes());
-        }
-        self.core.poke(slot + offset_of!(RxSlot, frame) as u32, frame);
+        self.fill(self.rx_head, descriptor, frame);
         self.rx_head = self.rx_head.wrapping_add(1);
         self.core.poke(self.at.field(offset_of!(Shared, rx_head)), &self.rx_head.to_le_bytes());
         self.core.set_external_line(true);
         true
     }
 
-    /// Merges a CNP with the one already waiting in the ring for the same QP, as the front end of a NIC does. `position` counts
-    /// descriptors from the oldest waiting one.
-    pub fn coalesce(&mut self, position: u32) {
-        let slot = self.at.rx_slot(self.rx_tail.wrapping_add(position));
-        let address = slot + offset_of!(Descriptor, coalesced) as u32;
-        let mut word = [0; 4];
-        self.core.peek(address, &mut word);
-        self.core.poke(address, &(u32::from_le_bytes(word).saturating_add(1)).to_le_bytes());
+    /// Writes a slot of the receive ring.
+    fn fill(&mut self, number: u32, descriptor: &Descriptor, frame: &[u8]) {
+        let slot = self.at.rx_slot(number);
+        let frame = &frame[..frame.len().min(RX_FRAME_BYTES)];
+        let descriptor = Descriptor { captured: frame.len() as u16, ..*descriptor };
+        for (index, word) in descriptor.to_words().iter().enumerate() {
+            self.core.poke(slot + 4 * index as u32, &word.to_le_bytes());
+        }
+        self.core.poke(slot + offset_of!(RxSlot, frame) as u32, frame);
+    }
+
+    /// Puts another descriptor and frame in the place of one that waits in the ring, as the front end of a NIC does when it merges
+    /// two events of a flow. `position` counts descriptors from the oldest one.
+    pub fn replace(&mut self, position: u32, descriptor: &Descriptor, frame: &[u8]) {
+        self.fill(self.rx_tail.wrapping_add(position), descriptor, frame);
     }
 
     /// Lockstep: runs until the firmware idles with an empty ring and no timer due. Returns its actions.
     fn run_to_idle(&mut self) -> Result<Vec<(u64, Action)>> {
-        self.work()?;
+        self.work(true)?;
         Ok(self.take_actions())
     }
 
-    fn work(&mut self) -> Result<()> {
+    /// Works until the firmware idles, with the timer line low all the time if `timer` is false.
+    fn work(&mut self, timer: bool) -> Result<()> {
         let limit = self.core.cycles().saturating_add(CYCLE_LIMIT);
         loop {
-            let due = self.mtimecmp <= self.anchor_ns;
+            let due = timer && self.mtimecmp <= self.anchor_ns;
             self.core.set_timer_line(due);
             match self.core.run(limit) {
                 Stop::Idle if !due && self.backlog() == 0 => return Ok(()),
@@ -477,10 +568,20 @@ impl<C: Core> Board<C> {
                 self.probes.paced(cycle);
                 self.actions.push((cycle, Action::Pace(PacerStore { index: value, rate, window, hold })));
             }
-            register::TIMER_PIN if value != 0 => {
-                self.timer_entered.get_or_insert(cycle);
+            pin @ (register::BUSY_PIN | register::TIMER_PIN) => {
+                let is_high = value != 0;
+                if is_high {
+                    self.began = cycle;
+                }
+                if pin == register::BUSY_PIN {
+                    self.is_busy = is_high;
+                } else {
+                    self.in_timer = is_high;
+                    if is_high {
+                        self.timer_entered.get_or_insert(cycle);
+                    }
+                }
             }
-            register::BUSY_PIN | register::TIMER_PIN => {}
             register::EXIT => bail!("the image ended with code {value}"),
             register::RX_TAIL => {
                 self.rx_tail = value;

@@ -124,7 +124,7 @@ impl Job<'_> {
         }
         while network.advance(u64::MAX)? {}
         let totals = network.finish()?;
-        let cost = Cost { cpu_seconds: 0.0, setup_cpu_seconds: 0.0, peak_rss_bytes: 0 };
+        let cost = Cost { cpu_seconds: 0.0, setup_cpu_seconds: 0.0, peak_rss_bytes: 0, core_seconds: 0.0 };
         let summary = serde_json::to_value(Summary::of(&input, &totals, &cost)?)?;
         let finished = Finished { input: &input, totals: &totals, summary: &summary };
         let mut run = Run::default();

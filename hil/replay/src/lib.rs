@@ -3,17 +3,11 @@
 
 pub mod cnps;
 pub mod decode;
-pub mod device;
 pub mod distribution;
-pub mod emulated;
-pub mod event;
 mod fast;
 mod findings;
 pub mod flows;
-pub mod lockstep;
 pub mod losses;
-pub mod native;
-pub mod paced;
 pub mod pauses;
 pub mod qp_pairs;
 pub mod replayer;
@@ -32,8 +26,6 @@ use cc_core::Rate;
 use cc_core::table::Handle;
 use cc_core::wire::shim;
 use decode::Buffers;
-use device::Device;
-use emulated::Emulated;
 use flows::{Address, Slot};
 use hil_algorithms::settings::{Request, ResolvedSettings};
 use hil_algorithms::{Algorithm, NicCounters, NicSize, algorithm};
@@ -48,9 +40,12 @@ use hil_cores::processor::Processor;
 use hil_cores::qemu::Machine;
 use hil_cores::wave::{Recorder, SLOTS};
 use hil_cores::{firmware, wave};
-use lockstep::Lockstep;
-use native::Native;
-use paced::Paced;
+use hil_devices::boot;
+use hil_devices::device::Device;
+use hil_devices::emulated::Emulated;
+use hil_devices::lockstep::Lockstep;
+use hil_devices::native::Native;
+use hil_devices::paced::Paced;
 use replayer::{NicFilter, Outcome, Replayer};
 use report::{Size, Sizes};
 use std::any::Any;
@@ -436,12 +431,6 @@ fn emulate(
     };
     let size = nics.first().map(|nic| size(nic.report()));
     Ok(((outcome, interrupted), Some(core), size))
-}
-
-/// The chosen settings as the words that an image reads when it starts.
-pub fn boot(chosen: &ResolvedSettings) -> BootSettings {
-    let ResolvedSettings { rp, np, link, .. } = chosen;
-    BootSettings { rp_settings: rp.words().to_vec(), np_settings: np.words().to_vec(), link: *link }
 }
 
 fn memory<'a, C: Core + 'a>(boards: impl Iterator<Item = &'a Board<C>>) -> Option<report::Memory> {

@@ -8,9 +8,7 @@
 
 use super::cnps::{Cnps, Route};
 use super::decode::{Buffers, Checksum, Content, Frame, checksum, decode};
-use super::device::{Decision, Decisions, Device, Difference};
 use super::distribution::Distribution;
-use super::event::{NicEvent, RxFrame};
 use super::fast::FastMap;
 use super::flows::{Acknowledged, Address, DriverCommand, Flow, Flows, Slot};
 use super::losses::Losses;
@@ -30,6 +28,8 @@ use hil_algorithms::{NicCounters, RxFields};
 use hil_capture::crc::HostCrc;
 use hil_capture::{Direction, Record};
 use hil_cores::board::PacerStore;
+use hil_devices::device::{Decision, Decisions, Device, Difference};
+use hil_devices::event::{NicEvent, RxFrame};
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::net::IpAddr;

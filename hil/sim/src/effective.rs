@@ -2,8 +2,8 @@
 
 use crate::Picos;
 use crate::fabric::{
-    Action, Buffer, Fault, FrameSet, Kind, Lag, Limits, NodePort, Nth, QueueSettings, Recovery, Service, StormAction,
-    Threshold, Topology, Transport, Watchdog,
+    Action, Buffer, Cores, Fault, FrameSet, Kind, Lag, Limits, NodePort, Nth, QueueSettings, Recovery, Service,
+    StormAction, Threshold, Topology, Transport, Watchdog,
 };
 use crate::input::Input;
 use cc_core::Nanos;
@@ -216,6 +216,19 @@ pub(crate) fn queues(topology: &Topology, queues_of: impl Fn(NodePort) -> [Queue
         }
     }
     tables
+}
+
+/// Cores that run NICs.
+pub(crate) fn cores(cores: &Cores) -> Table {
+    let mut table = Table::default();
+    table.set("core", Value::Text(cores.name()));
+    table.set("part", word(cores.part.name()));
+    table.set_if("hosts", (!cores.hosts.is_empty()).then(|| counts(cores.hosts.iter().copied())));
+    if cores.clock.is_some() {
+        table.set("queue", Value::Count(cores.queue.bound as u64));
+        table.set("policy", word(if cores.queue.joins { "join" } else { "lose" }));
+    }
+    table
 }
 
 /// The watchdog of switch ports.

@@ -3,7 +3,7 @@
 use crate::Picos;
 use crate::dependencies::Wait;
 use crate::fabric::{
-    self, Buffer, Effects, Fault, FlowSpec, Kind, Link, Measure, NodePort, Offer, PathChoice, QueueMonitor,
+    self, Buffer, Cores, Effects, Fault, FlowSpec, Kind, Link, Measure, NodePort, Offer, PathChoice, QueueMonitor,
     QueueSettings, Scenario, Topology, Transport, Watchdog,
 };
 use crate::marking::Stages;
@@ -80,6 +80,8 @@ pub struct Input {
     pub effects: Effects,
     /// What goes wrong, in the order of precedence.
     pub faults: Vec<Fault>,
+    /// As [`Scenario::cores`].
+    pub cores: Vec<Cores>,
     /// What the user should know.
     pub warnings: Vec<String>,
     /// The path of each flow.
@@ -129,6 +131,7 @@ impl Input {
             seed: self.seed,
             effects: self.effects,
             faults: &self.faults,
+            cores: &self.cores,
             ..Scenario::new(
                 &self.topology,
                 &self.flows,

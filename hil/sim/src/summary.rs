@@ -7,6 +7,7 @@ use crate::interval::{Interval, micros};
 use crate::marking::Stages;
 use crate::packet::PacketFormat;
 use anyhow::Result;
+use hil_algorithms::CoreUse;
 use hil_algorithms::settings::{ResolvedSettings, SettingValue};
 use hil_algorithms::stage;
 use serde::Serialize;
@@ -68,6 +69,9 @@ pub struct Summary {
     pub cc: BTreeMap<String, Control>,
     /// What NICs and switches sent for it.
     pub feedback: Feedback,
+    /// What the cores that run NICs did, by part of the NIC; absent without cores.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cores: Vec<CoresOfPart>,
     /// Packets whose bytes were held to a full emission, at each node that they reached; absent if that was not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked_frames: Option<u64>,
@@ -109,6 +113,9 @@ pub struct Effective {
     /// The rules of faults, in the order of [`Summary::faults`]: `[[faults]]`, and then the losses of links.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Table>,
+    /// The cores that run the NICs of some hosts: `[[cores]]`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cores: Vec<Table>,
 }
 
 /// A machine or a stage with its settings.
@@ -167,6 +174,7 @@ impl Effective {
             queues: effective::queues(&input.topology, &input.queues),
             watchdog: input.watchdog.as_ref().map(effective::watchdog),
             faults: faults.map(|fault| effective::fault(&fault, &input.topology)).collect(),
+            cores: input.cores.iter().map(effective::cores).collect(),
         })
     }
 }
@@ -204,7 +212,8 @@ impl fmt::Display for Effective {
         let all = all.chain(self.buffers.iter().map(|table| ("buffers", table)));
         let all = all.chain(self.queues.iter().map(|table| ("queues", table)));
         let all = all.chain(self.watchdog.iter().map(|table| ("watchdog", table)));
-        let mut all = all.chain(self.faults.iter().map(|table| ("faults", table)));
+        let all = all.chain(self.faults.iter().map(|table| ("faults", table)));
+        let mut all = all.chain(self.cores.iter().map(|table| ("cores", table)));
         all.try_for_each(|(name, table)| writeln!(f, "{name:<12}{table}"))
     }
 }
@@ -490,6 +499,103 @@ pub struct Feedback {
     pub switches: Vec<AtSwitch>,
 }
 
+/// What the cores did that run a part of the NICs, all together.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CoresOfPart {
+    /// The part: `nic`, `rp` or `np`.
+    pub part: &'static str,
+    /// How many cores there are.
+    pub cores: u64,
+    /// Frames and sent packets that they handled.
+    pub events: u64,
+    /// Commands of the driver that they handled.
+    pub commands: u64,
+    /// Timer interrupts.
+    pub timers: u64,
+    /// CNPs, acknowledgements, data packets, sent packets and PFC frames that were lost because the queue was full.
+    pub lost: [u64; 5],
+    /// CNPs and acknowledgements that were merged with one that waited.
+    pub joined: [u64; 2],
+    /// The longest queue, in events.
+    pub longest_queue: u64,
+    /// The mean and the longest time from the arrival of an event until it was handled; absent if none was.
+    pub delay_us: Option<[f64; 2]>,
+    /// The share of time in which a core did not sleep: the mean of all cores, and that of the busiest; absent if they are infinitely
+    /// fast.
+    pub busy: Option<[f64; 2]>,
+    /// Cycles in which a core did not sleep, all cores together.
+    pub cycles: u64,
+    /// Time of this machine for each of these cycles, in nanoseconds, of all parts together.
+    pub host_ns_per_cycle: f64,
+}
+
+impl CoresOfPart {
+    /// Those of all parts.
+    fn all(totals: &Totals, seconds: f64) -> Vec<Self> {
+        let all: u64 = totals.cores.iter().map(|(_, core)| core.active_cycles).sum();
+        let host_ns_per_cycle = seconds * 1e9 / all.max(1) as f64;
+        let of_part = |part| {
+            let of_part: Vec<&CoreUse> =
+                totals.cores.iter().map(|(_, core)| core).filter(|core| core.part == part).collect();
+            let sum = |count: fn(&CoreUse) -> u64| of_part.iter().map(|core| count(core)).sum();
+            let most = |count: fn(&CoreUse) -> u64| of_part.iter().map(|core| count(core)).max().unwrap_or(0);
+            let clocked = || of_part.iter().filter(|core| core.cycles > 0);
+            let busy = clocked().map(|core| core.active_cycles as f64 / core.cycles as f64);
+            let busy = Percentiles::of(busy.clone()).map(|all| [all.mean, busy.fold(0.0, f64::max)]);
+            let events: u64 = sum(|core| core.events);
+            let delay: u64 = sum(|core| core.delay_ns);
+            let longest = most(|core| core.longest_delay_ns) as f64 / 1e3;
+            Self {
+                part,
+                cores: of_part.len() as u64,
+                events,
+                commands: sum(|core| core.commands),
+                timers: sum(|core| core.timers),
+                lost: [
+                    sum(|core| core.lost.cnps),
+                    sum(|core| core.lost.acks),
+                    sum(|core| core.lost.data),
+                    sum(|core| core.lost.sent),
+                    sum(|core| core.lost.pauses),
+                ],
+                joined: [sum(|core| core.joined_cnps), sum(|core| core.joined_acks)],
+                longest_queue: most(|core| core.longest as u64),
+                delay_us: (events > 0).then(|| [delay as f64 / events as f64 / 1e3, longest]),
+                busy,
+                cycles: sum(|core| core.active_cycles),
+                host_ns_per_cycle,
+            }
+        };
+        ["nic", "rp", "np"].into_iter().map(of_part).filter(|cores| cores.cores > 0).collect()
+    }
+}
+
+impl fmt::Display for CoresOfPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { part, cores, events, commands, timers, lost, joined, longest_queue, .. } = self;
+        let [cnps, acks, data, sent, pauses] = lost;
+        writeln!(
+            f,
+            "cores       {cores} run {part}: {events} events, {commands} commands, {timers} timer interrupts; longest queue \
+             {longest_queue} events"
+        )?;
+        writeln!(
+            f,
+            "  lost      {cnps} CNPs, {acks} acknowledgements, {data} data packets, {sent} sent packets, {pauses} PFC frames; \
+             merged {} CNPs, {} acknowledgements",
+            joined[0], joined[1]
+        )?;
+        if let Some([mean, longest]) = self.delay_us {
+            writeln!(f, "  delay     {mean:.3} us mean, {longest:.3} us longest, from arrival until handled")?;
+        }
+        write!(f, "  cycles    {} not asleep", self.cycles)?;
+        if let Some([mean, most]) = self.busy.map(|busy| busy.map(|share| 100.0 * share)) {
+            write!(f, ", {mean:.2} % of the time, {most:.2} % at the busiest core")?;
+        }
+        writeln!(f, "; {:.1} ns of this machine per cycle", self.host_ns_per_cycle)
+    }
+}
+
 /// What the stages of a switch sent and received.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct AtSwitch {
@@ -553,6 +659,8 @@ pub struct Cost {
     pub setup_cpu_seconds: f64,
     /// The most memory of the process, in bytes.
     pub peak_rss_bytes: u64,
+    /// The time that the models of cores took, in seconds.
+    pub core_seconds: f64,
 }
 
 /// Bounds of the bins of flows by size, in bytes.
@@ -631,6 +739,13 @@ impl Summary {
                 totals.lossless_dropped
             ));
         }
+        let lost: u64 = totals.cores.iter().map(|(_, core)| core.lost.all()).sum();
+        if lost > 0 {
+            warnings.push(format!(
+                "cores lost {lost} events because their queues were full: expected a faster clock, fewer events or, for CNPs and \
+                 acknowledgements, policy \"join\""
+            ));
+        }
         for (counter, count) in totals.unusable_telemetry.into_iter().filter(|&(_, count)| count > 0) {
             let reason = match counter {
                 "rp_int_overflowed" => "had passed more switches that write telemetry than a packet has room for",
@@ -688,6 +803,7 @@ impl Summary {
             pfc,
             cc: [(algorithm.to_owned(), control)].into(),
             feedback: Feedback::of(input, totals),
+            cores: CoresOfPart::all(totals, cost.core_seconds),
             checked_frames: None,
             warnings,
         })
@@ -760,6 +876,7 @@ impl fmt::Display for Summary {
                 "  {kind} {node:<5} {cnps} CNPs, {telemetry} telemetry records; messages: {messages_sent} sent, {messages_received} received"
             )?;
         }
+        self.cores.iter().try_for_each(|cores| write!(f, "{cores}"))?;
         let Packets { injected, delivered, dropped, lost, sent_again, timeouts, in_flight, .. } = self.packets;
         writeln!(
             f,

@@ -76,7 +76,7 @@ fn plain_pfc_deadlocks_on_a_ring_and_the_watchdog_ends_it() {
 fn the_report_of_a_stall_has_the_cycle_that_causes_it() {
     let input = ring(1, false);
     let totals = Scenario { stall: Some(2 * MILLISECOND), ..input.scenario() }.run().unwrap();
-    let cost = Cost { cpu_seconds: 1.0, setup_cpu_seconds: 1.0, peak_rss_bytes: 0 };
+    let cost = Cost { cpu_seconds: 1.0, setup_cpu_seconds: 1.0, peak_rss_bytes: 0, core_seconds: 0.0 };
     let stall = Summary::of(&input, &totals, &cost).unwrap().stall.unwrap();
     let nodes: Vec<u32> = stall.deadlock.iter().flatten().map(|queue| queue.node).collect();
     assert_eq!(nodes, [6, 7, 8]);

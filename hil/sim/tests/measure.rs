@@ -111,7 +111,7 @@ fn shares_of_time_of_busy_and_paused_links_add_up() {
         "\"10MB\"",
     );
     let totals = input.scenario().run().unwrap();
-    let cost = Cost { cpu_seconds: 1.0, setup_cpu_seconds: 1.0, peak_rss_bytes: 0 };
+    let cost = Cost { cpu_seconds: 1.0, setup_cpu_seconds: 1.0, peak_rss_bytes: 0, core_seconds: 0.0 };
     let interval = Summary::of(&input, &totals, &cost).unwrap().measured.unwrap();
     let link = |node: u32| interval.links.iter().find(|link| (link.node, link.port) == (node, 1)).unwrap();
     assert!(link(3).utilisation > 0.999, "{:?}", link(3));

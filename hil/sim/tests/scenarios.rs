@@ -18,7 +18,7 @@ fn run(input: &Input, shuffle: Option<u64>) -> Totals {
 }
 
 fn summary(input: &Input, totals: &Totals) -> Summary {
-    let cost = Cost { cpu_seconds: 1.0, setup_cpu_seconds: 1.0, peak_rss_bytes: 0 };
+    let cost = Cost { cpu_seconds: 1.0, setup_cpu_seconds: 1.0, peak_rss_bytes: 0, core_seconds: 0.0 };
     Summary::of(input, totals, &cost).unwrap()
 }
 

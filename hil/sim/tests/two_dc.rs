@@ -212,7 +212,7 @@ fn lscc_keeps_both_queues_near_their_references() {
         totals.cuts,
         totals.nic_cnps
     );
-    let cost = Cost { cpu_seconds: 1.0, setup_cpu_seconds: 0.0, peak_rss_bytes: 0 };
+    let cost = Cost { cpu_seconds: 1.0, setup_cpu_seconds: 0.0, peak_rss_bytes: 0, core_seconds: 0.0 };
     let interval = Summary::of(&input, &totals, &cost).unwrap().measured.unwrap();
     let figures = interval.pseudo_queues.iter().find(|queue| queue.node == 12).unwrap();
     assert_eq!((figures.port, figures.mean), (Some(near.port), pseudo.bytes.mean()));
@@ -298,9 +298,12 @@ fn telemetry_of_more_switches_than_hpcc_keeps_is_a_warning() {
              [[workload]]\nkind = \"pairs\"\npairs = [[0, 2]]\nbytes = 100000\n"
         );
         let (input, totals) = run(&text);
-        let summary =
-            Summary::of(&input, &totals, &Cost { cpu_seconds: 1.0, setup_cpu_seconds: 0.0, peak_rss_bytes: 0 })
-                .unwrap();
+        let summary = Summary::of(
+            &input,
+            &totals,
+            &Cost { cpu_seconds: 1.0, setup_cpu_seconds: 0.0, peak_rss_bytes: 0, core_seconds: 0.0 },
+        )
+        .unwrap();
         let expected = "100 acknowledgements had telemetry of more switches than the algorithm keeps records of";
         let found = summary.warnings.iter().any(|warning| warning.starts_with(expected));
         assert_eq!((totals.completions.len(), found), (1, is_warned), "{:?}", summary.warnings);

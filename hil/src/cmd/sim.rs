@@ -5,9 +5,10 @@ use super::observe::{Observers, Options};
 use anyhow::{Context, Error, Result, ensure};
 use hil_algorithms::quantity;
 use hil_capture::NewFile;
+use hil_devices::core_log;
 use hil_sim::Picos;
 use hil_sim::distributions;
-use hil_sim::fabric::{Examples, Measure, Network, Scenario, Totals};
+use hil_sim::fabric::{Cores, Examples, Measure, Network, Part, QueueRule, Scenario, Totals};
 use hil_sim::input::Input;
 use hil_sim::ns3;
 use hil_sim::summary::{self, Cost, Summary};
@@ -47,10 +48,85 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.csv")]
     distributions: Option<PathBuf>,
     #[command(flatten)]
+    cores: CoreArgs,
+    #[command(flatten)]
     observers: Options,
     /// What to print on standard output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+}
+
+/// Cores that run the NICs of all hosts, in place of those of the scenario.
+#[derive(clap::Args, Debug)]
+struct CoreArgs {
+    /// Runs the reaction points of all hosts on a core: the compiled image on a model of the core, with its clock, such as
+    /// `ibex@250MHz`; `ibex@infinite` for one that is infinitely fast; `library` for the library with the tables of the image.
+    /// Notification points run as without cores.
+    #[arg(long, value_name = "CORE@CLOCK", value_parser = core)]
+    rp_core: Option<Cores>,
+    /// The same for the notification points. With the same core for both, one core runs the whole NIC.
+    #[arg(long, value_name = "CORE@CLOCK", value_parser = core)]
+    np_core: Option<Cores>,
+    /// The most events in front of each core, the one in service included: 1 to 65536. By default 16, as in the image's receive ring.
+    #[arg(long, value_name = "EVENTS", value_parser = clap::value_parser!(u32).range(1..=QueueRule::MOST as i64))]
+    core_queue: Option<u32>,
+    /// What happens to an acknowledgement or a CNP while another of its flow waits: both wait, and the newest is lost if the queue is
+    /// full; or they are merged.
+    #[arg(long, value_name = "POLICY")]
+    core_policy: Option<Policy>,
+    /// The image for the cores; built from the source tree if not given.
+    #[arg(long, value_name = "ELF")]
+    firmware: Option<PathBuf>,
+    /// Writes what each core did with each event: when the event came, when the core began, the cycle of each store.
+    #[arg(long, value_name = "FILE")]
+    core_log: Option<PathBuf>,
+}
+
+/// What a core's queue does with events of one flow.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum, Debug)]
+enum Policy {
+    /// Keeps all that fit.
+    Lose,
+    /// Merges acknowledgements, and standard CNPs.
+    Join,
+}
+
+pub(super) fn core(text: &str) -> Result<Cores, String> {
+    Cores::parse(text).map_err(|error| format!("{error:#}"))
+}
+
+impl CoreArgs {
+    /// Sets the cores of an input.
+    fn set(&self, input: &mut Input) -> Result<()> {
+        let given = match (self.rp_core.clone(), self.np_core.clone()) {
+            (Some(rp), Some(np)) if rp == np => vec![rp],
+            (rp, np) => {
+                let part = |part| move |cores| Cores { part, ..cores };
+                rp.map(part(Part::Rp)).into_iter().chain(np.map(part(Part::Np))).collect()
+            }
+        };
+        if !given.is_empty() {
+            input.cores = given;
+        }
+        ensure!(
+            !input.cores.is_empty() || !self.is_given(),
+            "--core-queue, --core-policy, --firmware, --core-log: there is no core: give --rp-core or --np-core, or [[cores]] in the \
+             scenario"
+        );
+        for cores in &mut input.cores {
+            cores.queue.bound = self.core_queue.map_or(cores.queue.bound, |bound| bound as usize);
+            cores.queue.joins = self.core_policy.map_or(cores.queue.joins, |policy| policy == Policy::Join);
+            cores.firmware.clone_from(&self.firmware);
+            cores.keep_log = self.core_log.is_some();
+        }
+        Ok(())
+    }
+
+    /// Whether anything is given that only matters with cores.
+    fn is_given(&self) -> bool {
+        let of_queue = self.core_queue.is_some() || self.core_policy.is_some();
+        of_queue || self.firmware.is_some() || self.core_log.is_some()
+    }
 }
 
 /// Exit code of a run that has ended because nothing progressed.
@@ -87,6 +163,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let begun = cpu_seconds();
     let mut input = hil_sim::read(&args.config, args.seed)?;
     set_measure(args, &mut input)?;
+    args.cores.set(&mut input)?;
     let inputs: Vec<&Path> = input.files.iter().map(PathBuf::as_path).collect();
     if let Some(folder) = &args.output {
         super::make_folder("--output", folder)?;
@@ -101,13 +178,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let files = args.output.iter().flat_map(|folder| input.outputs.iter().map(|name| folder.join(name)));
     let files: Vec<PathBuf> = files.collect();
-    ensure_distinct(files.iter().chain(&args.observers.files(args.output.as_deref())).chain(&args.distributions))?;
+    let given = args.distributions.iter().chain(&args.cores.core_log);
+    ensure_distinct(files.iter().chain(&args.observers.files(args.output.as_deref())).chain(given))?;
     let files = files.iter().map(|path| NewFile::create(path, &inputs)).collect::<Result<Vec<_>, _>>()?;
     let distributions = args.distributions.as_ref().map(|path| NewFile::create(path, &inputs)).transpose()?;
     let mut observers = Observers::create(&args.observers, args.output.as_deref(), &inputs)?;
-    let (totals, cost, checked_frames) = simulate(args, &input, args.shuffle, begun, Some(&mut observers))?;
+    let mut core_log = args.cores.core_log.as_ref().map(|path| NewFile::create(path, &inputs)).transpose()?;
+    if let Some(file) = &mut core_log {
+        writeln!(file, "{}", core_log::HEADER)?;
+    }
+    let written = (Some(&mut observers), core_log.as_mut());
+    let (totals, cost, checked_frames) = simulate(args, &input, args.shuffle, begun, written)?;
+    core_log.map_or(Ok(()), NewFile::finish)?;
     if args.twice {
-        let (again, ..) = simulate(args, &input, args.shuffle.map(|seed| seed + 1), cpu_seconds(), None)?;
+        let (again, ..) = simulate(args, &input, args.shuffle.map(|seed| seed + 1), cpu_seconds(), (None, None))?;
         ensure!(again == totals, "a second run differs from the first: a fault of the simulation");
     }
     let texts = [
@@ -163,7 +247,7 @@ fn simulate(
     input: &Input,
     shuffle: Option<u64>,
     begun: f64,
-    observers: Option<&mut Observers>,
+    (observers, mut core_log): (Option<&mut Observers>, Option<&mut NewFile>),
 ) -> Result<(Totals, Cost, Option<u64>)> {
     let mut scenario = Scenario { shuffle, ..input.scenario() };
     scenario.queue_monitor = scenario.queue_monitor.filter(|_| args.output.is_some());
@@ -174,7 +258,17 @@ fn simulate(
     }
     let set_up = cpu_seconds();
     let is_terminal = stderr().is_terminal();
-    while network.advance(EVENTS)? {
+    loop {
+        let goes_on = network.advance(EVENTS)?;
+        for (host, part, entry) in network.take_core_log() {
+            if let Some(file) = &mut core_log {
+                writeln!(file, "{}", core_log::line(host, part, &entry))
+                    .context("cannot write the log of the cores")?;
+            }
+        }
+        if !goes_on {
+            break;
+        }
         if is_terminal {
             show_progress(&network, cpu_seconds() - set_up);
         }
@@ -186,6 +280,7 @@ fn simulate(
         cpu_seconds: cpu_seconds() - set_up,
         setup_cpu_seconds: set_up - begun,
         peak_rss_bytes: peak_rss_bytes(),
+        core_seconds: network.core_time().as_secs_f64(),
     };
     let checked_frames = network.checked_frames();
     Ok((network.finish()?, cost, checked_frames))

@@ -21,7 +21,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 
 /// The summary of a run as JSON, without what it cost.
 pub(crate) fn summary(input: &Input, totals: &Totals) -> Result<Value> {
-    let cost = Cost { cpu_seconds: 0.0, setup_cpu_seconds: 0.0, peak_rss_bytes: 0 };
+    let cost = Cost { cpu_seconds: 0.0, setup_cpu_seconds: 0.0, peak_rss_bytes: 0, core_seconds: 0.0 };
     let mut summary = serde_json::to_value(Summary::of(input, totals, &cost)?)?;
     if let Value::Object(table) = &mut summary {
         table.retain(|name, _| !COSTS.contains(&name.as_str()));

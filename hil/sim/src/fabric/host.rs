@@ -14,10 +14,10 @@ use crate::{Picos, instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use cc_core::table::Handle;
 use cc_core::wire::opcode;
-use cc_core::wire::{self, Aeth, Bth, CnpMarking, FlowKey, Nak, NoCrc, Response, Roce, Syndrome, cm, pfc};
+use cc_core::wire::{self, Aeth, Bth, CnpMarking, Nak, NoCrc, Response, Roce, Syndrome, cm, pfc};
 use cc_core::{Bytes, CnpBodyKind, Ecn, Instant, Nanos, Psn, Rate};
 use cc_np::NotSent;
-use hil_algorithms::{NicCounters, NicGroup, NicOutput, RxFields};
+use hil_algorithms::{CoreUse, NicCounters, NicGroup, NicOutput, RxFields};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -31,6 +31,8 @@ pub(super) struct Host {
     port: u32,
     group: usize,
     nic: usize,
+    /// Its NIC's program runs on a core in real time.
+    has_clocked_core: bool,
     /// Acknowledgements and CNPs to be sent, before all data.
     control: VecDeque<PacketId>,
     /// The flow in each slot of the NIC.
@@ -59,12 +61,19 @@ pub(super) const REST: Picos = 2_000_000_000_000;
 const RECEIVER_ID: u32 = 0x100;
 
 impl Host {
-    pub(super) fn new(node: u32, port: u32, (group, nic): (usize, usize), ready: ReadyFlows) -> Self {
+    pub(super) fn new(
+        node: u32,
+        port: u32,
+        (group, nic): (usize, usize),
+        has_clocked_core: bool,
+        ready: ReadyFlows,
+    ) -> Self {
         Self {
             node,
             port,
             group,
             nic,
+            has_clocked_core,
             control: VecDeque::new(),
             slots: Vec::new(),
             sending: Vec::new(),
@@ -97,6 +106,27 @@ impl Host {
     /// The group of its NIC.
     pub(super) const fn group(&self) -> usize {
         self.group
+    }
+
+    /// Whether its NIC's program runs on a core in real time, or a part of it.
+    pub(super) const fn has_clocked_core(&self) -> bool {
+        self.has_clocked_core
+    }
+
+    /// Its node number.
+    pub(super) const fn node(&self) -> u32 {
+        self.node
+    }
+
+    /// The group of its NIC, and the NIC's number in it.
+    pub(super) const fn place(&self) -> (usize, usize) {
+        (self.group, self.nic)
+    }
+
+    /// Its node number and what its NIC's cores did; the NIC is of this group.
+    pub(super) fn cores(&self, group: &dyn NicGroup) -> impl Iterator<Item = (u32, CoreUse)> + use<> {
+        let node = self.node;
+        group.cores(self.nic).into_iter().map(move |usage| (node, usage))
     }
 
     /// The counters of its NIC, which is of this group.
@@ -305,16 +335,31 @@ impl NicOutput for Output<'_> {
     }
 
     fn send(&mut self, frame: &Response<'_>) -> Result<(), NotSent> {
-        let bth = frame.bth();
-        let flow = bth.dest_qp.get().checked_sub(FIRST_QPN).ok_or(NotSent::Unaddressed)?;
         let mut buffer = [0; 512];
         let len = frame.emit::<NoCrc>(&mut buffer).map_err(|_| NotSent::Full)?;
+        self.put(frame.bth(), &buffer[..len])
+    }
+
+    fn forward(&mut self, frame: &[u8]) -> Result<(), NotSent> {
+        let bth = Roce::of(frame).ok_or(NotSent::Unaddressed)?.bth;
+        // Packets of the network have no ICRC.
+        let mut frame = frame.to_vec();
+        wire::write_icrc::<NoCrc>(&mut frame);
+        self.put(&bth, &frame)
+    }
+}
+
+impl Output<'_> {
+    /// Puts a frame of the NIC with this header in its queue.
+    #[inline]
+    fn put(&mut self, bth: &Bth, frame: &[u8]) -> Result<(), NotSent> {
+        let flow = bth.dest_qp.get().checked_sub(FIRST_QPN).ok_or(NotSent::Unaddressed)?;
         let kind = if bth.opcode == opcode::CNP { Kind::Cnp } else { Kind::Ack };
-        let wire_len = len as u16;
+        let wire_len = frame.len() as u16;
         let line_bytes = self.ack_bytes.filter(|_| kind == Kind::Ack).unwrap_or(wire_len);
         let meta =
             Meta { flow, kind, wire_len, line_bytes, class: self.senders[flow as usize].class, ..Meta::default() };
-        self.control.push_back(self.slab.insert(meta, &buffer[..len]));
+        self.control.push_back(self.slab.insert(meta, frame));
         *self.injected += 1;
         *self.cnps += u64::from(kind == Kind::Cnp);
         Ok(())
@@ -369,13 +414,7 @@ impl Network<'_> {
         };
         let nics = &mut *self.groups[at.group];
         let result = call(nics, at.nic, clock, &mut output);
-        let wake = nics.next_wake(at.nic).nanos() * 1_000;
-        let wake = wake.saturating_sub(self.faults.clock_ahead(now, at.port)).max(now);
-        let rests = at.open == 0 && wake > at.active_at + REST;
-        if wake < at.wake_at && !rests {
-            at.wake_at = wake;
-            self.calendar.add(Event::new(wake, EventClass::Wake, at.node));
-        }
+        self.schedule_wake(now, host);
         while let Some(flow) = self.touched.pop() {
             self.settle(now, flow);
         }
@@ -388,6 +427,26 @@ impl Network<'_> {
             self.pass_cnps(now, host, before);
         }
         Ok(result)
+    }
+
+    /// Makes sure that the NIC of a host is called when it has to be.
+    #[inline]
+    fn schedule_wake(&mut self, now: Picos, host: u32) {
+        let at = &mut self.hosts[host as usize];
+        let wake = self.groups[at.group].next_wake(at.nic).nanos() * 1_000;
+        let wake = wake.saturating_sub(self.faults.clock_ahead(now, at.port)).max(now);
+        let rests = at.open == 0 && wake > at.active_at + REST;
+        if wake < at.wake_at && !rests {
+            at.wake_at = wake;
+            self.calendar.add(Event::new(wake, EventClass::Wake, at.node));
+        }
+    }
+
+    /// The driver of a host has given its NIC commands outside of [`Network::with_nic`]: a core handles them later.
+    fn commanded(&mut self, now: Picos, host: u32) {
+        if self.hosts[host as usize].has_clocked_core {
+            self.schedule_wake(now, host);
+        }
     }
 
     /// The clock of a host, which its NIC is given.
@@ -637,13 +696,14 @@ impl Network<'_> {
         self.open_flows += 1;
         let sender = &mut self.senders[flow as usize];
         (sender.number, sender.due, sender.sending.deadline) = (number, now, NEVER);
-        let opened =
-            self.with_nic(now, host, Some(flow), |nics, nic, clock, output| nics.open(nic, clock, class, output))?;
+        if at.has_clocked_core {
+            // Nothing is sent until the core has handled the command that opens the flow, and sets its rate and window.
+            sender.window = 0;
+        }
+        let (opened, clock) = self.with_nic(now, host, Some(flow), |nics, nic, clock, output| {
+            (nics.open(nic, clock, class, output), clock)
+        })?;
         let handle = opened.ok_or_else(|| anyhow!("the NIC of host {source} has no room for flow {flow}"))?;
-        let receiver = match self.places[destination as usize] {
-            Place::Host(receiver) => Some((receiver, self.clock(now, receiver))),
-            Place::Switch(_) => None,
-        };
         let Host { slots, group, nic, .. } = &mut self.hosts[host as usize];
         let slot = usize::from(handle.index());
         if slots.len() <= slot {
@@ -652,18 +712,23 @@ impl Network<'_> {
         slots[slot] = flow;
         let ends = self.flows[flow as usize];
         let nics = &mut *self.groups[*group];
-        nics.bind(*nic, handle, ends.sender_qpn).map_err(|error| anyhow!("flow {flow}: {error:?}"))?;
-        let data = packet::parse(&self.senders[flow as usize].template, self.data.1.wire_len.into())?;
+        nics.bind(*nic, clock, handle, ends.sender_qpn).map_err(|error| anyhow!("flow {flow}: {error:?}"))?;
+        let frame = std::mem::take(&mut self.senders[flow as usize].template);
+        let data = packet::parse(&frame, self.data.1.wire_len.into())?;
         if self.remote_names {
             ensure!(
-                nics.learn_remote(*nic, handle, FlowKey::of_data(&data)),
+                nics.learn_remote(*nic, clock, handle, &data, &frame),
                 "the NIC of host {source} has no room for the name by which switches address flow {flow}"
             );
         }
-        if let Some((receiver, clock)) = receiver {
+        self.commanded(now, host);
+        if let Place::Host(receiver) = self.places[destination as usize] {
             let Host { group, nic, .. } = self.hosts[receiver as usize];
-            self.groups[group].learn_sender(nic, clock, &data, ends.sender_qpn);
+            let clock = self.clock(now, receiver);
+            self.groups[group].learn_sender(nic, clock, &data, &frame, ends.sender_qpn);
+            self.commanded(now, receiver);
         }
+        self.senders[flow as usize].template = frame;
         self.senders[flow as usize].handle = Some(handle);
         self.settle(now, flow);
         if self.senders[flow as usize].stop <= now {
@@ -739,9 +804,10 @@ impl Network<'_> {
         at.wake_at = NEVER;
         self.with_nic(now, host, None, |nics, nic, clock, output| {
             while nics.next_wake(nic) <= clock {
-                nics.timer(nic, clock, output);
+                nics.timer(nic, clock, output)?;
             }
-        })?;
+            anyhow::Ok(())
+        })??;
         self.transmit(now, host)
     }
 
@@ -915,15 +981,15 @@ impl Network<'_> {
             Kind::Ack => may_send = self.on_ack(now, host, flow, packet)?,
             Kind::Cnp => {
                 self.senders[flow as usize].cnps += 1;
-                self.with_headers(packet, |network, roce| {
-                    network.deliver(now, host, None, roce, &RxFields::at(instant(now)))
+                self.with_headers(packet, |network, roce, frame| {
+                    network.deliver(now, host, None, (roce, frame), &RxFields::at(instant(now)))
                 })?;
             }
             Kind::Request | Kind::Reply => {
-                self.with_headers(packet, |network, roce| network.on_handshake(now, host, flow, roce))?;
+                self.with_headers(packet, |network, roce, _| network.on_handshake(now, host, flow, roce))?;
             }
             Kind::ReadRequest => {
-                self.with_headers(packet, |network, roce| {
+                self.with_headers(packet, |network, roce, _| {
                     network.on_read(now, flow, roce);
                     Ok(())
                 })?;
@@ -933,7 +999,7 @@ impl Network<'_> {
         if may_send { self.transmit(now, host) } else { Ok(()) }
     }
 
-    /// Calls a function with a copy of the headers of a packet: the frames that a NIC or a stage sends are put in slots of the same
+    /// Calls a function with a copy of the headers of a packet, parsed and as bytes: the frames that a NIC or a stage sends are put in slots of the same
     /// slab.
     ///
     /// # Errors
@@ -941,7 +1007,7 @@ impl Network<'_> {
     pub(super) fn with_headers<T>(
         &mut self,
         packet: PacketId,
-        call: impl FnOnce(&mut Self, &Roce<'_>) -> Result<T>,
+        call: impl FnOnce(&mut Self, &Roce<'_>, &[u8]) -> Result<T>,
     ) -> Result<T> {
         let mut frame = std::mem::take(&mut self.frame);
         frame.clear();
@@ -950,17 +1016,24 @@ impl Network<'_> {
         // Packets of a kind are laid out alike, but for acknowledgements by a notification point that return what the data carried.
         let example = if kind == Kind::Data { &self.data.0 } else { &self.ack };
         let returned = match &example.like(&frame) {
-            Some(roce) => call(self, roce),
-            None => call(self, &packet::parse(&frame, wire_len.into())?),
+            Some(roce) => call(self, roce, &frame),
+            None => call(self, &packet::parse(&frame, wire_len.into())?, &frame),
         }?;
         self.frame = frame;
         Ok(returned)
     }
 
     /// The NIC of a host handles a packet; for `own`, see [`Network::with_nic`].
-    fn deliver(&mut self, now: Picos, host: u32, own: Option<u32>, roce: &Roce<'_>, fields: &RxFields) -> Result<()> {
+    fn deliver(
+        &mut self,
+        now: Picos,
+        host: u32,
+        own: Option<u32>,
+        (roce, frame): (&Roce<'_>, &[u8]),
+        fields: &RxFields,
+    ) -> Result<()> {
         self.with_nic(now, host, own, |nics, nic, clock, output| {
-            nics.received(nic, clock, roce, &RxFields { arrived: clock, ..*fields }, output);
+            nics.received(nic, clock, roce, frame, &RxFields { arrived: clock, ..*fields }, output);
         })
     }
 
@@ -982,7 +1055,7 @@ impl Network<'_> {
             let msn = acknowledged.then_some(messages);
             let remote = Some(self.flows[flow as usize].sender_qpn);
             let fields = RxFields { msn, remote, ..RxFields::at(instant(now)) };
-            self.with_headers(packet, |network, roce| network.deliver(now, host, None, roce, &fields))?;
+            self.with_headers(packet, |network, roce, frame| network.deliver(now, host, None, (roce, frame), &fields))?;
         }
         if self.dependents.is_awaited(Milestone::Received) && matches!(arrival, Arrival::Expected { .. }) {
             let Sender { sending, receiving, .. } = &self.senders[flow as usize];
@@ -1031,10 +1104,13 @@ impl Network<'_> {
         let Host { group, nic, slots, open, .. } = &mut self.hosts[sender.host as usize];
         if let Some(handle) = sender.handle.take() {
             slots[usize::from(handle.index())] = u32::MAX;
-            self.groups[*group].close(*nic, handle);
             *open -= 1;
             self.open_flows -= 1;
+            self.groups[*group].close(*nic, instant(now), handle);
+            let host = sender.host;
+            self.commanded(now, host);
         }
+        let sender = &mut self.senders[flow as usize];
         (sender.template, sender.ack_template) = (Vec::new(), Vec::new());
         // After a timeout it may be about to send again what has arrived.
         self.settle(now, flow);
@@ -1063,8 +1139,8 @@ impl Network<'_> {
     fn on_ack(&mut self, now: Picos, host: u32, flow: u32, packet: PacketId) -> Result<bool> {
         // Acknowledgements by the transport are laid out alike; those by a notification point return what the data carried.
         if self.uses_acks || self.acknowledges {
-            return self.with_headers(packet, |network, roce| {
-                network.acknowledged(now, host, flow, (roce.bth, roce.aeth()), Some(roce))
+            return self.with_headers(packet, |network, roce, frame| {
+                network.acknowledged(now, host, flow, (roce.bth, roce.aeth()), Some((roce, frame)))
             });
         }
         let (frame, at) = (self.slab.header(packet), self.transport_ack.bth_at());
@@ -1080,7 +1156,7 @@ impl Network<'_> {
         host: u32,
         flow: u32,
         (bth, aeth): (Bth, Option<Aeth>),
-        roce: Option<&Roce<'_>>,
+        roce: Option<(&Roce<'_>, &[u8])>,
     ) -> Result<bool> {
         let Sender { sending, handle, .. } = &mut self.senders[flow as usize];
         if handle.is_none() {
@@ -1111,7 +1187,8 @@ impl Network<'_> {
             let cnp = Response::cnp(&self.data.0, sender_qpn, CnpBodyKind::Standard, CnpMarking::default());
             let mut buffer = [0; 128];
             let len = cnp.emit::<NoCrc>(&mut buffer).map_err(|error| anyhow!("cannot build a CNP: {error:?}"))?;
-            self.deliver(now, host, None, &packet::parse(&buffer[..len], len)?, &RxFields::at(instant(now)))?;
+            let cnp = packet::parse(&buffer[..len], len)?;
+            self.deliver(now, host, None, (&cnp, &buffer[..len]), &RxFields::at(instant(now)))?;
         }
         if is_complete {
             self.complete(now, flow);

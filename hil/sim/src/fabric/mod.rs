@@ -6,6 +6,7 @@
 mod buffer;
 pub(crate) mod calendar;
 mod check;
+mod core_nics;
 mod deadlock;
 mod effects;
 mod failures;
@@ -31,9 +32,11 @@ mod transport;
 mod watchdog;
 
 pub use buffer::{Buffer, Headroom, Limits, Threshold};
+pub use core_nics::{Cores, Part};
 pub use deadlock::{Deadlock, QueuePlace};
 pub use effects::{Effects, LineHeaders};
 pub use faults::{Action, Fault, FrameSet, Lag, Nth};
+pub use hil_devices::core_nic::{Entry, QueueRule};
 pub use host::DATA_CLASS;
 pub use measure::{Levels, Measure, Measured, MeasuredPort, Window};
 pub use measured_flows::MeasuredFlowQueue;
@@ -61,9 +64,10 @@ use cc_core::wire::{self, AckFields, NoCrc, Response, Roce, Syndrome, cm};
 use cc_core::{Bytes, IntLayout, Nanos, Psn, Qpn, Rate};
 use cc_rp::Signals;
 use check::check;
+use core_nics::{CoreNics, Records, SplitNics};
 use faults::{Faults, FrameInfo, Held, Outcome};
 use hil_algorithms::settings::SettingsTable;
-use hil_algorithms::{Algorithm, NicCounters, NicGroup};
+use hil_algorithms::{Algorithm, CoreUse, NicCounters, NicGroup, NicSize};
 use hil_capture::crc::HostCrc;
 use hil_cores::random::SplitMix;
 use host::{Counting, Host, Sender};
@@ -78,6 +82,8 @@ use series::Sampler;
 use spray::Spray;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::rc::Rc;
+use std::time::Duration;
 use switch::{Notice, Switch};
 use transport::{MOST_IN_FLIGHT, Sending};
 use watchdog::Ignored;
@@ -164,6 +170,8 @@ pub struct Scenario<'a> {
     pub effects: Effects,
     /// What goes wrong, in the order of precedence.
     pub faults: &'a [Fault],
+    /// The cores that run the NICs of some hosts. Of several that are at a host and run the same part, the first counts.
+    pub cores: &'a [Cores],
 }
 
 impl<'a> Scenario<'a> {
@@ -206,6 +214,7 @@ impl<'a> Scenario<'a> {
             shuffle: None,
             effects: Effects::default(),
             faults: &[],
+            cores: &[],
         }
     }
 
@@ -328,6 +337,8 @@ pub struct Totals {
     pub queue_lengths: Vec<(Picos, Vec<QueueLengths>)>,
     /// What was measured, if it was.
     pub measured: Option<Measured>,
+    /// What each core of a host did, with the host's node number.
+    pub cores: Vec<(u32, CoreUse)>,
 }
 
 /// A network that runs.
@@ -343,6 +354,9 @@ pub struct Network<'a> {
     /// What chooses the paths of data packets that are sprayed.
     spray: Option<Spray>,
     groups: Vec<Box<dyn NicGroup>>,
+    /// What those of them that run on cores have done.
+    core_records: Rc<Records>,
+    has_cores: bool,
     /// The flows; those that have waited have their true start.
     specs: Vec<FlowSpec>,
     dependents: Dependents,
@@ -502,6 +516,8 @@ impl<'a> Network<'a> {
                 PathChoice::SprayRoundRobin => Some(Spray::new(false, scenario.seed)),
             },
             groups: Vec::new(),
+            core_records: Rc::default(),
+            has_cores: !scenario.cores.is_empty(),
             specs: scenario.flows.to_vec(),
             dependents: Dependents::new(scenario.flows.len(), scenario.waits)?,
             open_flows: 0,
@@ -525,7 +541,7 @@ impl<'a> Network<'a> {
             tap_error: None,
             checked: None,
             remote_names: false,
-            may_evict: scenario.records.is_some(),
+            may_evict: scenario.records.is_some() || !scenario.cores.is_empty(),
             uses_acks: uses_acks(signals),
             acknowledges: false,
             counting: Counting((!effects.payload_windows).then_some(line_bytes.into())),
@@ -697,7 +713,13 @@ impl<'a> Network<'a> {
     #[cold]
     fn take_samples(&mut self, now: Picos) -> Result<()> {
         let Some(sampler) = &mut self.sampler else { return Ok(()) };
-        self.sample_at = sampler.sample(self.sample_at, now, &self.ports, &self.senders)?;
+        let cores: Vec<(u32, usize)> = if self.has_cores {
+            let waiting = |host: &Host| host.cores(&*self.groups[host.group()]).map(|(_, core)| core.waiting).sum();
+            self.hosts.iter().filter(|host| host.has_clocked_core()).map(|host| (host.node(), waiting(host))).collect()
+        } else {
+            Vec::new()
+        };
+        self.sample_at = sampler.sample(self.sample_at, now, (&self.ports, &self.senders), &cores)?;
         Ok(())
     }
 
@@ -754,7 +776,7 @@ impl<'a> Network<'a> {
             buffer.check(scenario.topology)?;
         }
         let classes = classes(scenario.flows);
-        let mut links: Vec<cc_core::Link> = Vec::new();
+        let mut kinds: Vec<(cc_core::Link, [Option<&Cores>; 2])> = Vec::new();
         for (node, kind) in scenario.topology.nodes.iter().enumerate() {
             let ports = first_ports[node]..first_ports[node + 1];
             match kind {
@@ -767,25 +789,43 @@ impl<'a> Network<'a> {
                         mtu: Bytes::new(line_bytes.into()),
                         base_rtt: scenario.base_rtts.get(&(node as u32)).copied().unwrap_or(scenario.base_rtt),
                     };
-                    let group = match links.iter().position(|&other| other == link) {
+                    let cores = [Part::Rp, Part::Np]
+                        .map(|part| scenario.cores.iter().find(|cores| cores.run(node as u32, part)));
+                    let kind = (link, cores);
+                    let group = match kinds.iter().position(|&other| other == kind) {
                         Some(group) => group,
                         None => {
-                            let group = scenario.algorithm.nics(link, scenario.settings);
-                            self.groups.push(group.map_err(|error| anyhow!("hosts at {speed} bit/s: {error}"))?);
-                            links.push(link);
-                            links.len() - 1
+                            let nics = self.nics(scenario, link, cores);
+                            self.groups.push(nics.with_context(|| format!("hosts at {speed} bit/s"))?);
+                            kinds.push(kind);
+                            kinds.len() - 1
                         }
                     };
-                    let flows: usize = sent[node];
+                    let (mut flows, mut peers): (usize, usize) = (sent[node], received[node]);
+                    let has_core = cores != [None, None];
+                    if has_core {
+                        let room = NicSize::Full.room();
+                        ensure!(
+                            flows <= room[0] && peers <= room[1],
+                            "host {node} sends {flows} flows and receives {peers}, but the tables of an image have room for {} and {}: \
+                             expected fewer flows, or that this host has no core",
+                            room[0],
+                            room[1]
+                        );
+                        [flows, peers] = room;
+                    } else {
+                        // Four entries for each flow that is received: the table is set-associative, and few flows then share a set.
+                        (flows, peers) =
+                            (flows.max(1), scenario.records.unwrap_or(4 * peers).next_power_of_two().max(4));
+                    }
                     let start = instant(self.faults.clock_ahead(0, ports.start));
-                    // Four entries for each flow that is received: the table is set-associative, and few flows then share a set.
-                    let peers: usize = scenario.records.unwrap_or(4 * received[node]);
-                    let nic = self.groups[group].add(start, flows.max(1), peers.next_power_of_two().max(4));
+                    let nic = self.groups[group].add(start, flows, peers);
                     self.places.push(Place::Host(self.hosts.len() as u32));
                     let neighbour = self.ports[self.ports[ports.start as usize].peer as usize].node;
                     let queues = (scenario.queues)(scenario.topology.port(node as u32, neighbour, speed));
                     let ready = ReadyFlows::new(Scheduler::new(&queues, line_bytes));
-                    self.hosts.push(Host::new(node as u32, ports.start, (group, nic), ready));
+                    let is_clocked = cores.iter().flatten().any(|cores| cores.is_clocked());
+                    self.hosts.push(Host::new(node as u32, ports.start, (group, nic), is_clocked, ready));
                 }
                 _ => {
                     ensure!(
@@ -822,6 +862,43 @@ impl<'a> Network<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A group of NICs with these cores for reaction point and notification point.
+    #[cold]
+    fn nics(
+        &self,
+        scenario: &Scenario<'_>,
+        link: cc_core::Link,
+        [rp, np]: [Option<&Cores>; 2],
+    ) -> Result<Box<dyn NicGroup>> {
+        if rp != np {
+            let (rp, np) = (self.nics(scenario, link, [rp; 2])?, self.nics(scenario, link, [np; 2])?);
+            return Ok(Box::new(SplitNics { rp, np }));
+        }
+        let Some((cores, design)) = rp.and_then(|cores| Some((cores, cores.design?))) else {
+            return scenario.algorithm.nics(link, scenario.settings).map_err(|error| anyhow!("{error}"));
+        };
+        ensure!(
+            !self.faults.has_clocks,
+            "faults of clocks are not simulated at hosts with cores: expected none, or no cores"
+        );
+        let of = (scenario.algorithm.name(), link, scenario.settings);
+        let nics = CoreNics::new(cores, design, of, self.groups.len(), Rc::clone(&self.core_records));
+        Ok(Box::new(nics.with_context(|| format!("a core {}", cores.name()))?))
+    }
+
+    /// What the cores of hosts did with the events since the last call, if [`Cores::keep_log`] says so: the host's node number, the
+    /// part of its NIC that the core runs ([`Part::name`]), and the event.
+    pub fn take_core_log(&mut self) -> Vec<(u32, &'static str, Entry)> {
+        let nodes: BTreeMap<(usize, usize), u32> = self.hosts.iter().map(|host| (host.place(), host.node())).collect();
+        let log = std::mem::take(&mut *self.core_records.log.borrow_mut());
+        log.into_iter().map(|(place, part, entry)| (nodes[&place], part, entry)).collect()
+    }
+
+    /// The time that the models of cores have taken on this machine.
+    pub fn core_time(&self) -> Duration {
+        self.core_records.worked.get()
     }
 
     /// Handles so many events. Returns whether there is more to do: flows are left, and the end of the scenario is not reached.
@@ -915,6 +992,7 @@ impl<'a> Network<'a> {
              slots in use: a fault of the simulation",
             self.slab.len()
         );
+        self.totals.cores = self.hosts.iter().flat_map(|host| host.cores(&*self.groups[host.group()])).collect();
         let mut counters: BTreeMap<&str, u64> = BTreeMap::new();
         for host in &self.hosts {
             let NicCounters { rp, np, .. } = host.counters(&*self.groups[host.group()]);

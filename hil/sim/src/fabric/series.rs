@@ -28,11 +28,13 @@ pub enum Quantity {
     /// Congestion notifications that a flow's NIC was given: CNPs, and marks that acknowledgements returned in place of CNPs: an
     /// amount.
     Cnps,
+    /// Events in front of the cores of a host, those in service included; of the host's port.
+    CoreQueue,
 }
 
 impl Quantity {
     /// Every quantity.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Queue,
         Self::Control,
         Self::Sent,
@@ -42,6 +44,7 @@ impl Quantity {
         Self::Window,
         Self::Acked,
         Self::Cnps,
+        Self::CoreQueue,
     ];
     const OF_PORT: [Self; 4] = [Self::Control, Self::Sent, Self::Marks, Self::Paused];
     const OF_FLOW: [Self; 4] = [Self::Rate, Self::Window, Self::Acked, Self::Cnps];
@@ -58,6 +61,7 @@ impl Quantity {
             Self::Window => "window_bytes",
             Self::Acked => "acked_bytes",
             Self::Cnps => "cnps",
+            Self::CoreQueue => "core_queue_events",
         }
     }
 
@@ -120,6 +124,8 @@ pub(super) struct Sampler<'a> {
     ports: Vec<((u32, u32), bool, [u64; CLASSES + 4])>,
     /// The same for each flow: [`Quantity::OF_FLOW`].
     flows: Vec<[u64; 4]>,
+    /// The queue of the cores of each host that has any.
+    cores: Vec<u64>,
 }
 
 impl<'a> Sampler<'a> {
@@ -131,13 +137,20 @@ impl<'a> Sampler<'a> {
         sink: Sink<'a>,
     ) -> Self {
         let ports = ports.map(|(node, port, is_switch)| ((node, port), is_switch, Default::default())).collect();
-        Self { interval, sink, ports, flows: vec![Default::default(); flows] }
+        Self { interval, sink, ports, flows: vec![Default::default(); flows], cores: Vec::new() }
     }
 
-    /// Samples the times from `at` up to `now`, between which nothing happened. Returns the next time.
-    pub(super) fn sample(&mut self, mut at: Picos, now: Picos, ports: &[Port], senders: &[Sender]) -> Result<Picos> {
+    /// Samples the times from `at` up to `now`, between which nothing happened. `cores` are the hosts that have cores, each with the
+    /// length of their queue. Returns the next time.
+    pub(super) fn sample(
+        &mut self,
+        mut at: Picos,
+        now: Picos,
+        (ports, senders): (&[Port], &[Sender]),
+        cores: &[(u32, usize)],
+    ) -> Result<Picos> {
         while at <= now {
-            self.sample_once(at, ports, senders)?;
+            self.sample_once(at, (ports, senders), cores)?;
             // No further sample has a value, unless a pause is under way.
             let pauses = ports.iter().any(|port| port.paused_until.iter().any(|&until| until > at));
             at += if pauses { 1 } else { (now - at) / self.interval + 1 } * self.interval;
@@ -145,7 +158,7 @@ impl<'a> Sampler<'a> {
         Ok(at)
     }
 
-    fn sample_once(&mut self, at: Picos, ports: &[Port], senders: &[Sender]) -> Result<()> {
+    fn sample_once(&mut self, at: Picos, (ports, senders): (&[Port], &[Sender]), cores: &[(u32, usize)]) -> Result<()> {
         let sink = &mut self.sink;
         let mut take = |last: &mut u64, quantity: Quantity, subject, now| {
             let before = std::mem::replace(last, now);
@@ -164,6 +177,10 @@ impl<'a> Sampler<'a> {
             for ((quantity, value), last) in Quantity::OF_PORT.into_iter().zip(values).zip(others) {
                 take(last, quantity, Subject::Port(*node, *number), value)?;
             }
+        }
+        self.cores.resize(cores.len(), 0);
+        for (&(node, waiting), last) in cores.iter().zip(&mut self.cores) {
+            take(last, Quantity::CoreQueue, Subject::Port(node, 1), waiting as u64)?;
         }
         for ((flow, sender), last) in (0..).zip(senders).zip(&mut self.flows) {
             let (rate, window) = sender.allowed();

@@ -502,7 +502,7 @@ impl Network<'_> {
         let queued = Bytes::new(self.ports[ingress as usize].arrived[usize::from(class)]);
         let bytes = Bytes::new(line_bytes.into());
         let verdict = if self.switches[switch as usize].stages(ingress).reads_headers {
-            self.with_headers(packet, |network, roce| {
+            self.with_headers(packet, |network, roce, _| {
                 let packet = Packet { bytes, roce: Some(roce) };
                 Ok(network.stage(now, switch, ingress, class, flow, &Event::Arrival { packet, queued }))
             })?
@@ -594,7 +594,7 @@ impl Network<'_> {
             });
             let port_queued = Bytes::new(all_behind + of_packet);
             let (ecn, mut verdict) = if reads_headers {
-                self.with_headers(packet, |network, roce| {
+                self.with_headers(packet, |network, roce, _| {
                     let packet = Packet { bytes, roce: Some(roce) };
                     let event = Event::Departure { packet, ecn: roce.ecn, queued, port_queued };
                     Ok((roce.ecn, network.stage(now, switch, egress, class, flow, &event)))

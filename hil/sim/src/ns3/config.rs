@@ -314,6 +314,7 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         seed: seed.unwrap_or(1),
         effects,
         faults,
+        cores: Vec::new(),
         warnings,
         paths,
         overhead: 48,

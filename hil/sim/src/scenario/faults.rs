@@ -88,8 +88,8 @@ fn nodes(table: &Table<'_>, topology: &Topology, key: &'static str) -> Result<Ve
     values.iter().map(read).collect()
 }
 
-/// The hosts whose NICs a rule is for.
-fn hosts(table: &Table<'_>, topology: &Topology) -> Result<Vec<u32>> {
+/// The hosts whose NICs a rule is for; none for all.
+pub(super) fn hosts(table: &Table<'_>, topology: &Topology) -> Result<Vec<u32>> {
     let hosts = nodes(table, topology, "hosts")?;
     match hosts.iter().find(|&&node| topology.nodes[node as usize] != Kind::Host) {
         Some(node) => Err(table.error(&format!("`hosts`: node {node} is a switch, expected a host"))),

@@ -1,5 +1,6 @@
 //! Scenarios: TOML files that say what to simulate. README.md has all keys with their units and defaults, under "Scenarios".
 
+mod cores;
 mod faults;
 mod switches;
 mod table;
@@ -20,6 +21,7 @@ use cc_core::{Bytes, IntLayout, Link, Nanos, Rate};
 use cc_cp::QueueStage;
 use cc_cp::int::IntPush;
 use cc_rp::Signals;
+use cores::cores;
 use faults::faults;
 use hil_algorithms::registry::{UnknownName, explained};
 use hil_algorithms::settings::{Request, ResolvedSettings, typed};
@@ -152,6 +154,7 @@ pub fn parse(source: &Source, seed: Option<u64>) -> Result<Input> {
     ];
     let path_choice = table.one_of("paths", &path_choices)?.unwrap_or_default();
     let faults = faults(&table, &topology, flows.len())?;
+    let cores = cores(&table, &topology)?;
     let of_ports = stages(&table, &topology, |speed| link(speed, base_rtt))?;
     let queues = queues(&table, &topology)?;
     table.finish()?;
@@ -218,6 +221,7 @@ pub fn parse(source: &Source, seed: Option<u64>) -> Result<Input> {
         seed,
         effects: Effects { retiming, marks_arrivals, ..Effects::default() },
         faults,
+        cores,
         warnings,
         paths,
         overhead: OVERHEAD,

@@ -4,7 +4,7 @@ use super::device::{Decision, Decisions, Device};
 use super::event::NicEvent;
 use anyhow::{Result, anyhow};
 use cc_core::table::Handle;
-use cc_core::wire::{FlowKey, NoCrc, Response, opcode};
+use cc_core::wire::{NoCrc, Response, Roce, opcode};
 use cc_core::{Bytes, Instant, Nanos, Rate};
 use cc_np::NotSent;
 use cc_rp::TraceValue;
@@ -50,10 +50,15 @@ impl Native {
         self.record.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
+    /// The group of which it is the only NIC.
+    pub fn group(&self) -> &dyn NicGroup {
+        &*self.nics
+    }
+
     /// One wake, at this time.
     pub fn wake_at(&mut self, now: u64, decisions: &mut Decisions) {
         let (nics, mut output) = self.nic(now, decisions);
-        let due = nics.timer(NIC, Instant::from_nanos(now), &mut output);
+        let due = nics.timer(NIC, Instant::from_nanos(now), &mut output).expect("the library does not fail");
         output.log(LogKind::Wake, due.map_or(NO_FLOW, u32::from));
         self.next_wake = self.nics.next_wake(NIC).nanos();
     }
@@ -66,15 +71,15 @@ impl Native {
         });
     }
 
-    /// Handles an event at this time, without the wakes that it makes due. Returns the flow that it opened.
-    pub fn handle(&mut self, now: u64, event: &NicEvent<'_>, decisions: &mut Decisions) -> Option<Handle> {
+    /// Handles an event at this time, without the wakes that it makes due. Returns kind and index of its log record.
+    pub fn handle(&mut self, now: u64, event: &NicEvent<'_>, decisions: &mut Decisions) -> (LogKind, u32) {
         let (nics, mut output) = self.nic(now, decisions);
         let now = Instant::from_nanos(now);
         let slot = |flow: Handle| u32::from(flow.index());
-        let mut opened = None;
         let (kind, index) = match *event {
-            NicEvent::Packet { roce, ref meta, .. } => {
-                let (kind, flow) = nics.received(NIC, now, roce, meta, &mut output).logged();
+            NicEvent::Packet { roce, frame, ref meta } => {
+                let received = nics.received(NIC, now, roce, frame.bytes, meta, &mut output);
+                let (kind, flow) = received.expect("the library handles it at once").logged();
                 (kind, flow.map_or(NO_FLOW, slot))
             }
             NicEvent::Pause { pfc, .. } => {
@@ -86,36 +91,36 @@ impl Native {
                 (LogKind::Sent, slot(flow))
             }
             NicEvent::Open { priority } => {
-                opened = nics.open(NIC, now, priority, &mut output);
+                let opened = nics.open(NIC, now, priority, &mut output);
                 (LogKind::Open, opened.map_or(NO_FLOW, Handle::to_bits))
             }
             NicEvent::Bind { flow, local } => {
-                let bound = nics.bind(NIC, flow, local);
+                let bound = nics.bind(NIC, now, flow, local);
                 (LogKind::Bind, if bound.is_ok() { slot(flow) } else { NO_FLOW })
             }
             NicEvent::Close { flow } => {
-                nics.close(NIC, flow);
+                nics.close(NIC, now, flow);
                 (LogKind::Close, slot(flow))
             }
-            NicEvent::Connect { roce, remote, .. } => {
-                let learnt = nics.learn_sender(NIC, now, roce, remote);
+            NicEvent::Connect { roce, frame, remote } => {
+                let learnt = nics.learn_sender(NIC, now, roce, frame.bytes, remote);
                 (if learnt { LogKind::Connect } else { LogKind::Nothing }, NO_FLOW)
             }
-            NicEvent::LearnRemote { roce, flow, .. } => {
-                if nics.learn_remote(NIC, flow, FlowKey::of_data(roce)) {
+            NicEvent::LearnRemote { roce, frame, flow } => {
+                if nics.learn_remote(NIC, now, flow, roce, frame.bytes) {
                     (LogKind::Connect, slot(flow))
                 } else {
                     (LogKind::Nothing, NO_FLOW)
                 }
             }
             NicEvent::Disconnect { local } => {
-                nics.forget(NIC, local);
+                nics.forget(NIC, now, local);
                 (LogKind::Connect, NO_FLOW)
             }
         };
         output.log(kind, index);
         self.next_wake = self.nics.next_wake(NIC).nanos();
-        opened
+        (kind, index)
     }
 
     /// The group with this NIC, and the output for what it decides and sends at this time.
@@ -131,6 +136,11 @@ impl Native {
     }
 }
 
+/// The flow that was opened, by the log record of an event.
+pub fn opened((kind, index): (LogKind, u32)) -> Option<Handle> {
+    (kind == LogKind::Open && index != NO_FLOW).then(|| Handle::from_bits(index))
+}
+
 impl Device for Native {
     #[inline]
     fn next_wake(&self) -> u64 {
@@ -143,9 +153,9 @@ impl Device for Native {
     }
 
     fn deliver(&mut self, now: u64, event: &NicEvent<'_>, decisions: &mut Decisions) -> Result<Option<Handle>> {
-        let opened = self.handle(now, event, decisions);
+        let logged = self.handle(now, event, decisions);
         self.settle(now, decisions);
-        Ok(opened)
+        Ok(opened(logged))
     }
 
     fn counters(&self) -> NicCounters {
@@ -185,11 +195,15 @@ impl NicOutput for Output<'_> {
             None => frame.emit::<NoCrc>(&mut buffer),
         };
         let length = length.map_err(|_| NotSent::Full)?;
+        self.forward(&buffer[..length])
+    }
+
+    fn forward(&mut self, frame: &[u8]) -> Result<(), NotSent> {
         if let Some(record) = &mut self.record {
-            record.push((self.now, Action::Frame(buffer[..length].to_vec())));
+            record.push((self.now, Action::Frame(frame.to_vec())));
         }
-        if frame.bth().opcode == opcode::CNP {
-            let (to, qpn) = (frame.addresses().destination(), frame.bth().dest_qp.get());
+        if let Some(roce) = Roce::of(frame).filter(|roce| roce.bth.opcode == opcode::CNP) {
+            let (to, qpn) = (roce.addresses().destination(), roce.bth.dest_qp.get());
             self.decisions.push((self.now, Decision::Cnp { to, qpn }));
         }
         Ok(())

@@ -6,6 +6,7 @@ use cc_core::table::Handle;
 use hil_algorithms::NicCounters;
 use hil_cores::board::PacerStore;
 use std::any::Any;
+use std::fmt;
 use std::net::IpAddr;
 
 /// What a NIC does for an event.
@@ -101,4 +102,11 @@ pub struct Difference {
     pub native: String,
     /// What the image did.
     pub core: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { event, now, kind, native, core, .. } = self;
+        write!(f, "event {event} at {now} ns, {kind}: the library {native}, but the image on the core {core}")
+    }
 }

@@ -2,20 +2,15 @@
 //! handles the events of the image's log one by one, and its actions are compared with the image's.
 
 use super::device::{Decisions, Device, Difference};
-use super::event::NicEvent;
-use super::lockstep::first_difference;
-use super::native::Native;
-use anyhow::{Context, Result, ensure};
-use cc_core::CnpBodyKind;
+use super::event::{Joins, NicEvent};
+use super::follower::{Follower, Waiting};
+use super::native::{self, Native};
+use anyhow::{Result, ensure};
 use cc_core::table::Handle;
-use cc_core::wire;
 use cc_core::wire::opcode::Class;
 use hil_algorithms::NicCounters;
-use hil_cores::board::{Action, Board, LogRecord};
+use hil_cores::board::Board;
 use hil_cores::observed_core::CoreObserver;
-use programs::LogKind;
-use programs::descriptor::Descriptor;
-use std::collections::VecDeque;
 
 /// Nanoseconds that the clock advances between two checks whether the image has caught up.
 const TIMEOUT_STEP: u64 = 100_000;
@@ -24,27 +19,13 @@ const TIMEOUT: u32 = 10_000;
 
 /// A NIC that runs on a core in real time.
 pub struct Paced<C> {
-    /// Handles the events in the order of the image's log.
-    native: Native,
+    follower: Follower,
     /// Handles the driver's commands at once, so that handles are known before the image has handled the commands.
     driver: Native,
     board: Board<C>,
-    waiting: VecDeque<Waiting>,
-    /// The image's actions since its last log record.
-    group: Vec<(u64, Action)>,
-    events: u64,
     overflows: u64,
     lost_cnps: u64,
     coalesced: u64,
-    difference: Option<Difference>,
-    identical: bool,
-}
-
-/// A descriptor in the ring.
-struct Waiting {
-    descriptor: Descriptor,
-    frame: Vec<u8>,
-    cnp_qpn: Option<u32>,
 }
 
 impl<C: CoreObserver> Paced<C> {
@@ -52,19 +33,7 @@ impl<C: CoreObserver> Paced<C> {
     pub fn new(native: Native, driver: Native, mut board: Board<C>) -> Self {
         board.start_clock(0);
         board.core_mut().event(0);
-        Self {
-            native: native.recorded(),
-            driver,
-            board,
-            waiting: VecDeque::new(),
-            group: Vec::new(),
-            events: 0,
-            overflows: 0,
-            lost_cnps: 0,
-            coalesced: 0,
-            difference: None,
-            identical: true,
-        }
+        Self { follower: Follower::new(native), driver, board, overflows: 0, lost_cnps: 0, coalesced: 0 }
     }
 
     /// The board.
@@ -79,12 +48,12 @@ impl<C: CoreObserver> Paced<C> {
 
     /// Events compared.
     pub fn events(&self) -> u64 {
-        self.events
+        self.follower.events()
     }
 
     /// Whether every event compared so far was equal.
     pub fn is_identical(&self) -> bool {
-        self.identical
+        self.follower.is_identical()
     }
 
     /// Descriptors that were lost because the ring was full.
@@ -105,44 +74,21 @@ impl<C: CoreObserver> Paced<C> {
     /// Runs the image until the clock shows `now`, and handles each event that it logs.
     fn run_until(&mut self, now: u64, decisions: &mut Decisions) -> Result<()> {
         for (cycle, action) in self.board.run_until(now)? {
-            let log = if let Action::Log(record) = action { Some(record) } else { None };
-            self.group.push((cycle, action));
-            if let Some(record) = log {
-                self.follow(record, decisions)?;
+            if let Some(handled) = self.follower.take(cycle, action)? {
+                let native = self.follower.native();
+                self.board.core_mut().decided(&handled.actions, &|slot, show| native.explain(slot, show));
             }
         }
-        Ok(())
-    }
-
-    /// Handles the event of a log record natively, and compares the actions with the image's.
-    fn follow(&mut self, record: LogRecord, decisions: &mut Decisions) -> Result<()> {
-        if record.kind == LogKind::Wake as u32 {
-            self.native.wake_at(record.now, decisions);
-        } else {
-            let waiting = self.waiting.pop_front().context("the image logged more descriptors than it was given")?;
-            let Waiting { descriptor, frame, .. } = &waiting;
-            let packet = wire::parse(frame, descriptor.wire_bytes as usize).ok();
-            let event = NicEvent::of(descriptor, frame, packet.as_ref());
-            self.native.handle(record.now, &event.context("an event that was delivered")?, decisions);
-        }
-        self.board.core_mut().decided(&self.group, &|slot, show| self.native.explain(slot, show));
-        self.events += 1;
-        let ours = self.native.take_record();
-        if let Some(difference) = first_difference(self.events, record.now, &ours, &self.group, None)
-            && self.identical
-        {
-            self.identical = false;
-            self.difference = Some(difference);
-        }
-        self.group.clear();
+        decisions.append(&mut self.follower.take_decisions());
         Ok(())
     }
 
     /// The last waiting CNP for this QP that the image has not yet begun to handle: its place in the ring, counted from the
-    /// oldest descriptor, and its index in `waiting`. A further CNP for the QP is counted into this one.
-    fn joinable(&self, qpn: u32) -> Option<(u32, usize)> {
-        let begun = (self.board.backlog() as usize).saturating_sub(self.waiting.len());
-        let waiting = self.waiting.iter().rposition(|waiting| waiting.cnp_qpn == Some(qpn))?;
+    /// oldest descriptor, and its index among those that wait. A further CNP for the QP is counted into this one.
+    fn joinable(&self, joins: Joins) -> Option<(u32, usize)> {
+        let all = self.follower.waiting();
+        let begun = (self.board.backlog() as usize).saturating_sub(all.len());
+        let waiting = all.iter().rposition(|waiting| waiting.joins == Some(joins))?;
         u32::try_from(waiting + begun).ok().filter(|&place| place > 0).map(|place| (place, waiting))
     }
 }
@@ -160,15 +106,12 @@ impl<C: CoreObserver + 'static> Device for Paced<C> {
     fn deliver(&mut self, now: u64, event: &NicEvent<'_>, decisions: &mut Decisions) -> Result<Option<Handle>> {
         self.run_until(now, decisions)?;
         let (descriptor, bytes) = (event.descriptor(now), event.frame());
-        let cnp_qpn = match event {
-            // A CNP with an extended body is not coalesced, because bodies differ.
-            NicEvent::Packet { roce, .. } if roce.cnp() == Some(CnpBodyKind::Standard) => Some(roce.bth.dest_qp.get()),
-            _ => None,
-        };
-        if let Some((place, waiting)) = cnp_qpn.and_then(|qpn| self.joinable(qpn)) {
-            self.board.coalesce(place);
-            if let Some(waiting) = self.waiting.get_mut(waiting) {
-                waiting.descriptor.coalesced += 1;
+        // Acknowledgements are not merged: a replay has them all.
+        let joins = event.joins().filter(|joins| matches!(joins, Joins::Cnp(_)));
+        if let Some((place, waiting)) = joins.and_then(|joins| self.joinable(joins)) {
+            if let Some(Waiting { descriptor, frame, .. }) = self.follower.waiting_mut().get_mut(waiting) {
+                descriptor.coalesced += 1;
+                self.board.replace(place, descriptor, frame);
             }
             self.coalesced += 1;
             return Ok(None);
@@ -185,10 +128,10 @@ impl<C: CoreObserver + 'static> Device for Paced<C> {
         let mut opened = None;
         if event.is_command() {
             // The replayer gets the handle now, and the decisions when the image has handled the descriptor.
-            opened = self.driver.handle(now, event, &mut Decisions::new());
+            opened = native::opened(self.driver.handle(now, event, &mut Decisions::new()));
         }
         if pushed {
-            self.waiting.push_back(Waiting { descriptor, frame: bytes.to_vec(), cnp_qpn });
+            self.follower.waiting_mut().push_back(Waiting { descriptor, frame: bytes.to_vec(), joins, opened });
         } else {
             self.overflows += 1;
             let is_cnp = matches!(event, NicEvent::Packet { roce, .. } if roce.info.class() == Class::Cnp);
@@ -202,7 +145,7 @@ impl<C: CoreObserver + 'static> Device for Paced<C> {
         for _ in 0..TIMEOUT {
             if self.board.backlog() == 0 {
                 // The image logs each event that it has handled, so nothing may be left over.
-                self.identical &= self.group.is_empty() && self.waiting.is_empty();
+                self.follower.finish();
                 return Ok(());
             }
             self.run_until(self.board.now() + TIMEOUT_STEP, decisions)?;
@@ -212,10 +155,10 @@ impl<C: CoreObserver + 'static> Device for Paced<C> {
     }
 
     fn difference(&mut self) -> Option<Difference> {
-        self.difference.take()
+        self.follower.difference()
     }
 
     fn counters(&self) -> NicCounters {
-        self.native.counters()
+        self.follower.native().counters()
     }
 }

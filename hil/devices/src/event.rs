@@ -1,8 +1,9 @@
 //! The events of a replayed NIC, as values. A board receives them as descriptors.
 
 use cc_core::table::Handle;
-use cc_core::wire::{Parsed, Pfc, Roce};
-use cc_core::{Bytes, Instant, Nanos, Psn, Qpn};
+use cc_core::wire::opcode::Class;
+use cc_core::wire::{Parsed, Pfc, Roce, Syndrome};
+use cc_core::{Bytes, CnpBodyKind, Instant, Nanos, Psn, Qpn};
 use hil_algorithms::RxFields;
 use programs::descriptor::{Descriptor, DescriptorKind};
 
@@ -85,6 +86,15 @@ pub enum NicEvent<'a> {
     },
 }
 
+/// What events of a flow are merged by: their kind and the local queue pair number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Joins {
+    /// Standard CNPs for this queue pair.
+    Cnp(u32),
+    /// Positive acknowledgements for this queue pair.
+    Ack(u32),
+}
+
 impl<'a> NicEvent<'a> {
     /// The bytes of the frame that the event has; empty if it has none.
     pub const fn frame(&self) -> &'a [u8] {
@@ -100,6 +110,18 @@ impl<'a> NicEvent<'a> {
     /// Whether the driver caused the event. The driver waits for room in the ring; frames that find it full are lost.
     pub const fn is_command(&self) -> bool {
         !matches!(self, Self::Packet { .. } | Self::Pause { .. } | Self::Sent { .. })
+    }
+
+    /// What a later event may be merged with this one by, and this one with an earlier one: a standard CNP with those for the same
+    /// queue pair, a positive acknowledgement likewise. A CNP with an extended body is not merged, because bodies differ.
+    pub fn joins(&self) -> Option<Joins> {
+        let Self::Packet { roce, .. } = self else { return None };
+        let qpn = roce.bth.dest_qp.get();
+        if roce.cnp() == Some(CnpBodyKind::Standard) {
+            return Some(Joins::Cnp(qpn));
+        }
+        let is_positive = roce.aeth().is_some_and(|aeth| matches!(aeth.syndrome, Syndrome::Ack { .. }));
+        (is_positive && roce.info.class() == Class::Ack).then_some(Joins::Ack(qpn))
     }
 
     /// The descriptor of the event at this time in nanoseconds. The ICRC has been checked.

@@ -131,7 +131,7 @@ impl<C: CoreObserver + 'static> Device for Lockstep<C> {
 }
 
 /// The first difference between the actions of library and image for one event; `wakes` are the times of their next wakes.
-pub(super) fn first_difference(
+pub(crate) fn first_difference(
     event: u64,
     now: u64,
     ours: &[(u64, Action)],

@@ -1,0 +1,30 @@
+//! The cores of a scenario.
+
+use super::array;
+use super::faults::hosts;
+use super::table::{Table, count, text};
+use crate::fabric::{Cores, Part, QueueRule, Topology};
+use anyhow::Result;
+
+/// The cores that run the NICs of some hosts.
+pub(super) fn cores(table: &Table<'_>, topology: &Topology) -> Result<Vec<Cores>> {
+    let source = table.source;
+    let all = table.find("cores").map(|value| array(source, value)).transpose()?.unwrap_or_default();
+    all.iter().map(|value| read(&Table::of(source, value)?, topology)).collect()
+}
+
+fn read(table: &Table<'_>, topology: &Topology) -> Result<Cores> {
+    let what = "a core and its clock, such as \"ibex@250MHz\"";
+    let name = table.need("core", what, |value| text(value).map(str::to_owned))?;
+    let cores = Cores::parse(&name).map_err(|error| table.error(&format!("`core`: {error}")))?;
+    let part = table.one_of("part", &[("nic", Part::Nic), ("rp", Part::Rp), ("np", Part::Np)])?;
+    let bound = format!("events, 1 to {}", QueueRule::MOST);
+    let bound = table.get("queue", &bound, |value| count(value, 1, QueueRule::MOST as u32))?;
+    let joins = table.one_of("policy", &[("lose", false), ("join", true)])?;
+    let usual = cores.queue;
+    let queue =
+        QueueRule { bound: bound.map_or(usual.bound, |bound| bound as usize), joins: joins.unwrap_or(usual.joins) };
+    let hosts = hosts(table, topology)?;
+    table.finish()?;
+    Ok(Cores { hosts, part: part.unwrap_or(Part::Nic), queue, ..cores })
+}
