@@ -1,4 +1,4 @@
-//! The acknowledgement extension header (IBTA volume 1, section 9.2.8 and table 45).
+//! The acknowledgement extension header (IBTA volume 1, sections 9.3.5 and 9.7.5.2).
 
 /// Why a request was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +39,7 @@ pub enum Syndrome {
 }
 
 impl Syndrome {
-    /// The count of receive buffers that means that credits are not in use (IBTA volume 1, table 45).
+    /// The count of receive buffers that means that credits are not in use (IBTA volume 1, section 9.7.7.2).
     pub const NO_CREDITS: u8 = 31;
 
     /// The meaning of the syndrome byte.

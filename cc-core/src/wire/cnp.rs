@@ -1,4 +1,4 @@
-//! Congestion notification packets (IBTA volume 1, annex A17.9): the sixteen reserved bytes behind the BTH.
+//! Congestion notification packets (IBTA volume 1, annex A17.9.3): the sixteen reserved bytes behind the BTH.
 //!
 //! All zeros make the standard's CNP. Otherwise they carry a body of this project's algorithms; a node that does not implement
 //! it reads a standard CNP. Byte by byte, all big endian:

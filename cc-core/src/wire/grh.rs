@@ -1,4 +1,5 @@
-//! The global route header of RoCEv1 (IBTA volume 1, section 8.3; EtherType 0x8915), which is laid out as an IPv6 header.
+//! The global route header of RoCEv1 (IBTA volume 1, section 8.3; EtherType 0x8915 by annex A16), which is laid out as an
+//! IPv6 header.
 
 use super::Malformed;
 

@@ -1,4 +1,4 @@
-//! The meaning of BTH opcodes: one table for all 256 (IBTA volume 1, sections 9.3 and 9.4, annexes A14 and A17).
+//! The meaning of BTH opcodes: one table for all 256 (IBTA volume 1, sections 9.2 to 9.4, annexes A14 and A17).
 
 /// The opcode of a congestion notification packet.
 pub const CNP: u8 = 0x81;

@@ -2,7 +2,7 @@
 //!
 //! M. Long et al., "LSCC: Link-Segmented Congestion Control for RDMA in Cross-Datacenter Networks", section III-B, has it
 //! carried by ICMP, at high priority, as a number of smallest units Delta_F; it gives no layout. Here it is a message of the
-//! experimental types: 253 over IPv4 (RFC 4727), 200 over IPv6 (RFC 4443, section 4), each with code 0. Behind type, code
+//! experimental types: 253 over IPv4 (RFC 4727), 200 over IPv6 (RFC 4443, section 2.1), each with code 0. Behind type, code
 //! and checksum, all big endian:
 //!
 //! | bytes | field |

@@ -28,7 +28,7 @@
 //! flows differ more.
 //!
 //! With both stages in `stable`, DCQCN's R_AI at 150 Mb/s and normal CNPs each 500 us, 2, 5 and 16 flows to one host of 40 Gb/s
-//! have fair rates, and a queue near Q_ref from 30 ms on (LSCC IV-B, Fig. 7). The claim of Fig. 9a is met by neither preset: of
+//! have fair rates, and a queue near Q_ref from 30 ms on (LSCC IV-B, Fig. 8). The claim of Fig. 9b is met by neither preset: of
 //! five flows to two hosts, three get 20 % less, and two up to 25 % less, than 13.3 and 20 Gb/s, because one R limits both
 //! groups.
 //!

@@ -7,7 +7,7 @@
 //! | UDP port 6081 | Geneve with options, an Ethernet frame or an IP packet | RFC 8926 |
 //! | GRE, protocol 0x6558, 0x0800, 0x86dd | an Ethernet frame, an IP packet | RFC 2784, RFC 2890 |
 //! | GRE, protocol 0x88be, 0x22eb | ERSPAN I, II, III, a mirrored Ethernet frame | draft-foschiano-erspan |
-//! | IP protocol 4, 41 | an IP packet | RFC 2003, RFC 2473 |
+//! | IP protocol 4, 41 | an IP packet | RFC 2003, RFC 2473, RFC 4213 |
 //!
 //! Tunnels may be nested, and VLAN tags may be anywhere. The end of a tunnel combines the two ECN fields (RFC 6040, 4.2), so
 //! that a mark of the fabric on the outer header reaches the receiver. The end of a mirror session does not, because its outer

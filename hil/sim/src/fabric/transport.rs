@@ -29,7 +29,7 @@ pub struct Transport {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recovery {
     /// Everything from the first lost packet on. The receiver discards what arrives out of order, and sends one NAK for each gap
-    /// (IBTA volume 1, section 9.7.5.1.1).
+    /// (IBTA volume 1, section 9.7.5).
     GoBackN,
     /// Only what was lost. The receiver keeps what arrives out of order, and sends a NAK for each such packet. The NAK's sequence
     /// number is that of the first missing packet, and its MSN field has that of the packet that has arrived (Mittal et al.,
