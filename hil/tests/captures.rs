@@ -631,6 +631,10 @@ fn losses_are_counted_by_kind_and_flow() {
     ));
     assert_eq!((before.number("losses.retransmitted"), before.number("losses.lost_before")), (4, 2));
     assert_eq!(before.number("losses.not_captured"), 0);
+    // Two neighbours in the wrong order, and no negative acknowledgement.
+    let swapped = report(&with(bound(), data(101..102, 0).chain(data(103..104, 0)).chain(data(102..103, 2))));
+    assert_eq!((swapped.number("losses.retransmitted"), swapped.number("losses.lost_before")), (1, 1));
+    swapped.finds(&["1 packets come after later ones, and fill the gaps there", "reordercap"]);
 }
 
 #[test]

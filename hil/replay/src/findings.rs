@@ -200,10 +200,17 @@ fn losses(outcome: &Outcome) -> Option<String> {
         (all.nak_operational, "failure at the responder"),
         (all.nak_other, "others"),
     ];
-    let mut text = format!("{} packets were sent again", all.retransmitted);
+    // Without a negative acknowledgement, a packet that fills a gap need not have been lost.
+    let is_late = all.naks() == 0 && all.lost_before == all.retransmitted;
+    let what = if is_late { "come after later ones, and fill the gaps there" } else { "were sent again" };
+    let mut text = format!("{} packets {what}", all.retransmitted);
     let kinds: Vec<_> =
         kinds.iter().filter(|(count, _)| *count > 0).map(|(count, kind)| format!("{kind} {count}")).collect();
     let advice = match (all.nak_sequence, all.rnr_nak, all.naks()) {
+        _ if is_late => {
+            "no negative acknowledgement: their order changed, in the network (multipath routing) or in the capture \
+             (several receive queues: reordercap sorts it), or else acknowledgements get lost and a sender's timer ran out"
+        }
         (_, _, 0) => "no negative acknowledgement: a sender's timer ran out; check whether acknowledgements get lost",
         (0, 1.., _) => "the receiver had no buffer posted; check its application",
         (1.., ..) => {
