@@ -3,6 +3,7 @@
 mod check;
 mod cycles;
 mod footprint;
+mod keepup;
 mod list;
 mod observe;
 mod paper;
@@ -43,6 +44,8 @@ enum Verb {
     Cycles(cycles::Args),
     /// Measures the memory of every role of every algorithm: state, tables, code and stack, by target.
     Footprint(footprint::Args),
+    /// Finds the rates of events at which cores fall behind, and what that does to queues and flows: a table.
+    Keepup(keepup::Args),
     /// Lists the algorithms with their parameters and presets, and the cores.
     List(list::Args),
     /// Runs closed-loop experiments of the papers, by criteria, and shows what was measured beside what the papers claim.
@@ -109,6 +112,7 @@ impl Cli {
             Verb::Check(args) => check::run(&args),
             Verb::Cycles(args) => cycles::run(&args),
             Verb::Footprint(args) => footprint::run(&args),
+            Verb::Keepup(args) => keepup::print(&args),
             Verb::List(args) => list::run(&args),
             Verb::Paper(args) => paper::run(&args),
             Verb::Replay(args) => return replay::run(&args),
