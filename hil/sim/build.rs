@@ -6,8 +6,8 @@ mod sources;
 use std::env;
 use std::path::PathBuf;
 
-/// What belongs to the simulator beside the sources of firmware.
-const PARTS: [&str; 3] = ["hil/algorithms/src", "hil/cores/src", "hil/sim/src"];
+/// What belongs to the simulator beside the sources of firmware: this crate and those of `hil` that it depends on.
+const PARTS: [&str; 5] = ["hil/algorithms/src", "hil/capture/src", "hil/cores/src", "hil/devices/src", "hil/sim/src"];
 
 fn main() {
     // Read when the script runs, not when it is compiled: a shared target folder may hold a script compiled in another tree.
