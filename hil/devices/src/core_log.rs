@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// What the columns of a line are.
-pub const HEADER: &str = "# host part began_cycle arrived_ns descriptor frame actions: the descriptor's words and the frame are hexadecimal, \
+pub const HEADER: &str = "# host part core began_cycle arrived_ns descriptor frame actions: the descriptor's words and the frame are hexadecimal, \
     and - for a timer interrupt. Each action has the cycle of its store: pace:CYCLE:slot:rate:window:hold, frame:CYCLE:bytes, \
     log:CYCLE:kind:time:index. Cycles count from time 0; a rate is in 2^-24 bytes per ns, a time in ns";
 
@@ -24,8 +24,8 @@ fn bytes(hex: &str) -> Option<Vec<u8>> {
 
 /// The line of an event that the core of this part of a host's NIC has handled, without the end of the line.
 pub fn line(host: u32, part: &str, entry: &Entry) -> String {
-    let Entry { began, handled: Handled { descriptor, actions } } = entry;
-    let mut line = format!("{host} {part} {began}");
+    let Entry { core, began, handled: Handled { descriptor, actions } } = entry;
+    let mut line = format!("{host} {part} {core} {began}");
     let _ = match descriptor {
         None => write!(line, " - - -"),
         Some((descriptor, frame)) => {
@@ -71,8 +71,8 @@ fn action(text: &str) -> Option<(u64, Action)> {
 pub fn parse(line: &str) -> Result<(u32, String, Entry)> {
     let read = || {
         let mut fields = line.split(' ');
-        let (host, part, began) =
-            (fields.next()?.parse().ok()?, fields.next()?.to_owned(), fields.next()?.parse().ok()?);
+        let (host, part) = (fields.next()?.parse().ok()?, fields.next()?.to_owned());
+        let (core, began) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
         let (_, words, frame) = (fields.next()?, fields.next()?, fields.next()?);
         let descriptor = if words == "-" {
             None
@@ -84,7 +84,7 @@ pub fn parse(line: &str) -> Result<(u32, String, Entry)> {
             Some((Descriptor::from_words(words.try_into().ok()?), frame))
         };
         let actions = fields.map(action).collect::<Option<_>>()?;
-        Some((host, part, Entry { began, handled: Handled { descriptor, actions } }))
+        Some((host, part, Entry { core, began, handled: Handled { descriptor, actions } }))
     };
     read().with_context(|| format!("{line:?}: expected a line of a core's log: {HEADER}"))
 }
@@ -92,11 +92,11 @@ pub fn parse(line: &str) -> Result<(u32, String, Entry)> {
 /// Decides natively what the cores of a log have decided.
 #[derive(Default)]
 pub struct Check {
-    cores: BTreeMap<(u32, String), Follower>,
+    cores: BTreeMap<(u32, String, usize), Follower>,
 }
 
 impl Check {
-    /// Takes the next event. `native` makes the NIC of a host that has handled nothing.
+    /// Takes the next event of a host. `native` makes a NIC that has handled nothing.
     ///
     /// # Errors
     /// The library decides otherwise, or the descriptor and the frame of the event do not go together.
@@ -104,18 +104,19 @@ impl Check {
         &mut self,
         host: u32,
         part: &str,
-        handled: &Handled,
+        entry: &Entry,
         native: impl FnOnce() -> Result<Native>,
     ) -> Result<()> {
-        let follower = match self.cores.entry((host, part.to_owned())) {
+        let follower = match self.cores.entry((host, part.to_owned(), entry.core)) {
             std::collections::btree_map::Entry::Occupied(found) => found.into_mut(),
             std::collections::btree_map::Entry::Vacant(place) => place.insert(Follower::new(native()?)),
         };
-        follower.check(handled)?;
+        follower.check(&entry.handled)?;
         let difference = follower.difference();
         ensure!(
             difference.is_none(),
-            "host {host}, {part}: {}",
+            "host {host}, {part}, core {}: {}",
+            entry.core,
             difference.map(|found| found.to_string()).unwrap_or_default()
         );
         Ok(())

@@ -41,6 +41,8 @@ impl Default for QueueRule {
 /// An event that the core has handled.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
+    /// The number of the core among those that share the NIC; 0 if it has one.
+    pub core: usize,
     /// The cycle in which the core began with it: that of the store to the pin which shows that it works. Cycles count from time 0.
     pub began: u64,
     /// What it was, and what the image did, each action with the cycle of its store. The event came at the time of its descriptor; of
@@ -310,7 +312,7 @@ impl<C: Core> CoreNic<C> {
         }
         if let Some(log) = &mut self.log {
             let [_, booted] = self.booted;
-            let mut entry = Entry { began: self.board.began() - booted, handled };
+            let mut entry = Entry { core: 0, began: self.board.began() - booted, handled };
             entry.handled.actions.iter_mut().for_each(|(cycle, _)| *cycle -= booted);
             log.push(entry);
         }

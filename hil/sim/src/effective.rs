@@ -224,6 +224,7 @@ pub(crate) fn cores(cores: &Cores) -> Table {
     table.set("core", Value::Text(cores.name()));
     table.set("part", word(cores.part.name()));
     table.set_if("hosts", (!cores.hosts.is_empty()).then(|| counts(cores.hosts.iter().copied())));
+    table.set_if("count", (cores.count > 1).then_some(Value::Count(cores.count as u64)));
     if cores.clock.is_some() {
         table.set("queue", Value::Count(cores.queue.bound as u64));
         table.set("policy", word(if cores.queue.joins { "join" } else { "lose" }));

@@ -11,6 +11,7 @@ use hil_devices::native::Native;
 use hil_sim::fabric::{Cores, Examples, Network, Part, Quantity, QueueRule, Sample, Scenario, Subject, Totals};
 use hil_sim::input::Input;
 use hil_sim::ns3::write_fct;
+use programs::descriptor::DescriptorKind;
 use std::fs;
 
 /// Four hosts send 100 kB each to host 0 over one switch.
@@ -53,6 +54,14 @@ fn run(input: &Input, cores: &[Cores], interval: u64, shuffle: Option<u64>) -> R
     Ok((totals, series, log))
 }
 
+/// Makes NICs of the hosts of an input, whose packets have at most so many bytes.
+fn natives(input: &Input, mtu: u32) -> impl Fn() -> Result<Native> {
+    let line_rate = Rate::from_bits_per_second(100_000_000_000);
+    let link = Link { line_rate, mtu: Bytes::new(mtu), base_rtt: input.base_rtt };
+    let settings = ResolvedSettings { link, ..input.settings.clone() };
+    move || Native::new(&*input.algorithm, &settings, NicSize::Full)
+}
+
 /// A run with cores in real time that keeps their log, sampled at each nanosecond.
 fn timed(input: &Input, name: &str, part: Part, queue: QueueRule) -> Run {
     run(input, &[Cores { part, queue, keep_log: true, ..cores(name) }], 1, None).unwrap()
@@ -86,20 +95,14 @@ fn the_log_of_each_core_replayed_natively_decides_the_same() {
     for algorithm in ["dcqcn", "hpcc"] {
         let input = incast(algorithm, "");
         let (.., log) = timed(&input, "ibex@250MHz", Part::Nic, QueueRule::default());
-        let link = Link {
-            line_rate: Rate::from_bits_per_second(100_000_000_000),
-            mtu: Bytes::new(if algorithm == "hpcc" { 1_100 } else { 1_058 }),
-            base_rtt: input.base_rtt,
-        };
-        let settings = ResolvedSettings { link, ..input.settings.clone() };
-        let native = || Native::new(&*input.algorithm, &settings, NicSize::Full);
+        let native = natives(&input, if algorithm == "hpcc" { 1_100 } else { 1_058 });
         let replay = |log: &[(u32, &'static str, Entry)]| -> Result<u64> {
             let mut check = core_log::Check::default();
             for (host, part, entry) in log {
                 let line = core_log::line(*host, part, entry);
                 let (of, its_part, read) = core_log::parse(&line)?;
                 assert_eq!((of, its_part.as_str(), &read), (*host, *part, entry));
-                check.take(of, &its_part, &read.handled, native)?;
+                check.take(of, &its_part, &read, &native)?;
             }
             Ok(check.events())
         };
@@ -113,6 +116,43 @@ fn the_log_of_each_core_replayed_natively_decides_the_same() {
         let error = replay(&other).unwrap_err().to_string();
         assert!(error.contains("the library paces slot 0"), "{error}");
     }
+}
+
+/// Two cores share the flows of each host: infinitely fast they do what the library does in their place, each replays natively by
+/// itself, and in real time they lose fewer events than one.
+#[test]
+fn cores_share_the_queue_pairs_of_a_host() {
+    let mut input = incast("hpcc", "");
+    let flows = input.flows.clone();
+    // Twelve flows: three of each sender.
+    input.flows = (0..3).flat_map(|_| flows.clone()).collect();
+    let two = |name: &str| Cores { count: 2, keep_log: true, ..cores(name) };
+    let (native, native_series, _) = run(&input, &[two("library")], 1_000, None).unwrap();
+    let (core, series, log) = run(&input, &[two("ibex@infinite")], 1_000, None).unwrap();
+    assert_eq!(core.completions.len(), 12);
+    assert_eq!(core.cores.len(), 10);
+    assert_eq!(native, Totals { cores: Vec::new(), ..core });
+    assert_eq!(native_series, series);
+    let opened = |host: u32, core: usize| {
+        let of_core = log.iter().filter(|(node, _, entry)| (*node, entry.core) == (host, core));
+        let kinds = of_core.filter_map(|(.., entry)| entry.handled.descriptor.as_ref().map(|(event, _)| event.kind));
+        kinds.filter(|&kind| kind == DescriptorKind::Open as u8).count()
+    };
+    for host in 1..5 {
+        assert_eq!([opened(host, 0), opened(host, 1)], [2, 1], "host {host}");
+    }
+    let native = natives(&input, 1_100);
+    let mut check = core_log::Check::default();
+    log.iter().for_each(|(host, part, entry)| check.take(*host, part, entry, &native).unwrap());
+    assert_eq!(check.events(), log.len() as u64);
+    let lost = |count| {
+        let cores = Cores { count, part: Part::Rp, ..cores("ibex@250MHz") };
+        let (totals, ..) = run(&input, &[cores], 1_000, None).unwrap();
+        assert_eq!(totals.completions.len(), 12);
+        totals.cores.iter().map(|(_, core)| core.lost.all()).sum::<u64>()
+    };
+    let [one, two] = [1, 2].map(lost);
+    assert!(two < one, "{two} lost with two cores, {one} with one");
 }
 
 /// A decision takes effect in the nanosecond of its store's cycle: not one before, and not one after. The core handles events in the
@@ -140,7 +180,7 @@ fn a_store_takes_effect_at_arrival_and_queueing_and_cycles() {
             };
             let (mut free, mut last) = (0, 0);
             for (_, _, entry) in log.iter().filter(|(of, ..)| *of == host) {
-                let Entry { began, handled } = entry;
+                let Entry { began, handled, .. } = entry;
                 assert!(*began >= free);
                 if let Some((descriptor, _)) = &handled.descriptor {
                     assert!(descriptor.now() >= last && began * nanoseconds_per_cycle >= descriptor.now());

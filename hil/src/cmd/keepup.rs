@@ -86,8 +86,8 @@ fn limit(algorithm: &str, cores: &Cores) -> Result<Option<(f64, f64)>> {
     Ok(Some((found, least)))
 }
 
-/// Longest queue of the switch in kB, longest queue of a core in events, share of lost events in %, and the median and the longest
-/// slowdown of the flows; the flows that are complete, if not all are.
+/// Longest queue of the switch in kB and the mean slowdown of the flows, with the flows that are complete if not all are; of cores,
+/// events lost and merged in % and the longest queue in events.
 fn effect(algorithm: &str, gbps: f64, cores: Option<Cores>) -> Result<String> {
     let (input, totals) = run(scenario(algorithm, 4, gbps)?, cores)?;
     let slowdown = Percentiles::of(slowdowns(&input, &totals).into_iter().map(|(_, slowdown)| slowdown));

@@ -67,6 +67,10 @@ struct CoreArgs {
     /// The same for the notification points. With the same core for both, one core runs the whole NIC.
     #[arg(long, value_name = "CORE@CLOCK", value_parser = core)]
     np_core: Option<Cores>,
+    /// Cores at each host, 1 to 64, which share its queue pairs: flows are dealt to them in the order in which they are opened, and
+    /// received ones by queue pair number, modulo this number. By default 1.
+    #[arg(long, value_name = "CORES", value_parser = clap::value_parser!(u32).range(1..=i64::from(Cores::MOST)))]
+    core_count: Option<u32>,
     /// The most events in front of each core, the one in service included: 1 to 65536. By default 16, as in the image's receive ring.
     #[arg(long, value_name = "EVENTS", value_parser = clap::value_parser!(u32).range(1..=QueueRule::MOST as i64))]
     core_queue: Option<u32>,
@@ -110,10 +114,11 @@ impl CoreArgs {
         }
         ensure!(
             !input.cores.is_empty() || !self.is_given(),
-            "--core-queue, --core-policy, --firmware, --core-log: there is no core: give --rp-core or --np-core, or [[cores]] in the \
+            "--core-count, --core-queue, --core-policy, --firmware, --core-log: there is no core: give --rp-core or --np-core, or [[cores]] in the \
              scenario"
         );
         for cores in &mut input.cores {
+            cores.count = self.core_count.map_or(cores.count, |count| count as usize);
             cores.queue.bound = self.core_queue.map_or(cores.queue.bound, |bound| bound as usize);
             cores.queue.joins = self.core_policy.map_or(cores.queue.joins, |policy| policy == Policy::Join);
             cores.firmware.clone_from(&self.firmware);
@@ -124,7 +129,7 @@ impl CoreArgs {
 
     /// Whether anything is given that only matters with cores.
     fn is_given(&self) -> bool {
-        let of_queue = self.core_queue.is_some() || self.core_policy.is_some();
+        let of_queue = self.core_count.is_some() || self.core_queue.is_some() || self.core_policy.is_some();
         of_queue || self.firmware.is_some() || self.core_log.is_some()
     }
 }

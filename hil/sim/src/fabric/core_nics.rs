@@ -59,6 +59,9 @@ pub struct Cores {
     pub design: Option<Design>,
     /// Cycles per second; `None` for a core that is infinitely fast: it handles each event when it comes.
     pub clock: Option<u64>,
+    /// Cores at each host, which share its queue pairs: flows that it sends are dealt to them in the order in which they are opened, and
+    /// what it receives by the number of its queue pair, modulo this number. 1 to [`Cores::MOST`].
+    pub count: usize,
     /// The queue in front of each core.
     pub queue: QueueRule,
     /// The image; built from the source tree if not given.
@@ -71,10 +74,13 @@ impl Cores {
     /// The least and the highest clock: 1 kHz and 100 GHz.
     pub const CLOCKS: RangeInclusive<u64> = 1_000..=100_000_000_000;
 
-    /// Cores at all hosts that run the whole NIC, with the default queue and the image that is built from the source tree.
+    /// The most cores at a host: 64, since slots have 16-bit numbers and an image has 1,024 of them.
+    pub const MOST: u32 = 64;
+
+    /// A core at each host that runs the whole NIC, with the default queue and the image that is built from the source tree.
     pub fn new(design: Option<Design>, clock: Option<u64>) -> Self {
         let queue = QueueRule::default();
-        Self { hosts: Vec::new(), part: Part::Nic, design, clock, queue, firmware: None, keep_log: false }
+        Self { hosts: Vec::new(), part: Part::Nic, design, clock, count: 1, queue, firmware: None, keep_log: false }
     }
 
     /// Reads a core and its clock: `ibex@250MHz`, `ibex@infinite`, or `library`.
@@ -155,6 +161,8 @@ pub(super) struct CoreNics {
     /// The notification points acknowledge data.
     acknowledges: bool,
     keeps_log: bool,
+    /// NICs of this group, a core each, that make up a NIC of a host.
+    per_host: usize,
     part: Part,
     group: usize,
     records: Rc<Records>,
@@ -204,6 +212,7 @@ impl CoreNics {
             fault: None,
             acknowledges,
             keeps_log: cores.keep_log,
+            per_host: cores.count,
             part: cores.part,
             group,
             records,
@@ -220,7 +229,12 @@ impl CoreNics {
         let done = call(core);
         self.records.worked.update(|worked| worked + begun.elapsed());
         if self.keeps_log {
-            let entries = core.take_log().into_iter().map(|entry| ((self.group, nic), self.part.name(), entry));
+            let place = (self.group, nic / self.per_host);
+            let core_of_host = nic % self.per_host;
+            let entries = core
+                .take_log()
+                .into_iter()
+                .map(|entry| (place, self.part.name(), Entry { core: core_of_host, ..entry }));
             self.records.log.borrow_mut().extend(entries);
         }
         done.map_err(|error| self.fault = Some(error)).ok()

@@ -23,6 +23,7 @@ mod ready;
 mod routes;
 mod scheduler;
 mod series;
+mod shared_cores;
 mod slab;
 mod spray;
 mod stall;
@@ -79,6 +80,7 @@ use ready::ReadyFlows;
 use routes::Routes;
 use scheduler::Scheduler;
 use series::Sampler;
+use shared_cores::SharedCores;
 use spray::Spray;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -804,15 +806,17 @@ impl<'a> Network<'a> {
                     let (mut flows, mut peers): (usize, usize) = (sent[node], received[node]);
                     let has_core = cores != [None, None];
                     if has_core {
-                        let room = NicSize::Full.room();
+                        let of_part = |place: usize| cores[place].map_or(1, |cores| cores.count);
+                        let [sends, receives] = NicSize::Full.room();
+                        let room = [sends * of_part(0), receives * of_part(1)];
                         ensure!(
                             flows <= room[0] && peers <= room[1],
-                            "host {node} sends {flows} flows and receives {peers}, but the tables of an image have room for {} and {}: \
-                             expected fewer flows, or that this host has no core",
+                            "host {node} sends {flows} flows and receives {peers}, but the tables of its cores have room for {} and {}: \
+                             expected fewer flows, more cores, or that this host has none",
                             room[0],
                             room[1]
                         );
-                        [flows, peers] = room;
+                        [flows, peers] = [sends, receives];
                     } else {
                         // Four entries for each flow that is received: the table is set-associative, and few flows then share a set.
                         (flows, peers) =
@@ -876,16 +880,22 @@ impl<'a> Network<'a> {
             let (rp, np) = (self.nics(scenario, link, [rp; 2])?, self.nics(scenario, link, [np; 2])?);
             return Ok(Box::new(SplitNics { rp, np }));
         }
-        let Some((cores, design)) = rp.and_then(|cores| Some((cores, cores.design?))) else {
-            return scenario.algorithm.nics(link, scenario.settings).map_err(|error| anyhow!("{error}"));
+        let nics = match rp.and_then(|cores| Some((cores, cores.design?))) {
+            None => scenario.algorithm.nics(link, scenario.settings).map_err(|error| anyhow!("{error}"))?,
+            Some((cores, design)) => {
+                ensure!(
+                    !self.faults.has_clocks,
+                    "faults of clocks are not simulated at hosts with cores: expected none, or no cores"
+                );
+                let of = (scenario.algorithm.name(), link, scenario.settings);
+                let nics = CoreNics::new(cores, design, of, self.groups.len(), Rc::clone(&self.core_records));
+                Box::new(nics.with_context(|| format!("a core {}", cores.name()))?)
+            }
         };
-        ensure!(
-            !self.faults.has_clocks,
-            "faults of clocks are not simulated at hosts with cores: expected none, or no cores"
-        );
-        let of = (scenario.algorithm.name(), link, scenario.settings);
-        let nics = CoreNics::new(cores, design, of, self.groups.len(), Rc::clone(&self.core_records));
-        Ok(Box::new(nics.with_context(|| format!("a core {}", cores.name()))?))
+        Ok(match rp.map(|cores| cores.count) {
+            Some(count @ 2..) => Box::new(SharedCores::new(nics, count)),
+            _ => nics,
+        })
     }
 
     /// What the cores of hosts did with the events since the last call, if [`Cores::keep_log`] says so: the host's node number, the

@@ -20,11 +20,14 @@ fn read(table: &Table<'_>, topology: &Topology) -> Result<Cores> {
     let part = table.one_of("part", &[("nic", Part::Nic), ("rp", Part::Rp), ("np", Part::Np)])?;
     let bound = format!("events, 1 to {}", QueueRule::MOST);
     let bound = table.get("queue", &bound, |value| count(value, 1, QueueRule::MOST as u32))?;
+    let what = format!("cores at each host, 1 to {}", Cores::MOST);
+    let number = table.get("count", &what, |value| count(value, 1, Cores::MOST))?;
     let joins = table.one_of("policy", &[("lose", false), ("join", true)])?;
     let usual = cores.queue;
     let queue =
         QueueRule { bound: bound.map_or(usual.bound, |bound| bound as usize), joins: joins.unwrap_or(usual.joins) };
     let hosts = hosts(table, topology)?;
     table.finish()?;
-    Ok(Cores { hosts, part: part.unwrap_or(Part::Nic), queue, ..cores })
+    let number = number.map_or(cores.count, |number| number as usize);
+    Ok(Cores { hosts, part: part.unwrap_or(Part::Nic), count: number, queue, ..cores })
 }
