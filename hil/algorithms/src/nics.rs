@@ -57,28 +57,30 @@ pub struct Lost {
     pub sent: u64,
     /// PFC frames.
     pub pauses: u64,
+    /// Events at the queues of a switch.
+    pub at_queues: u64,
 }
 
 impl Lost {
     /// All of them.
     pub const fn all(&self) -> u64 {
-        let Self { cnps, acks, data, sent, pauses } = *self;
-        cnps + acks + data + sent + pauses
+        let Self { cnps, acks, data, sent, pauses, at_queues } = *self;
+        cnps + acks + data + sent + pauses + at_queues
     }
 }
 
-/// What the core did that runs a NIC's program.
+/// What the core did that runs the program of a NIC or switch.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct CoreUse {
-    /// What runs on it: `nic`, or one of `rp` and `np`.
+    /// What runs on it: `nic`, one of `rp` and `np`, or `stages`.
     pub part: &'static str,
-    /// Frames and sent packets that it handled; merged ones count as one.
+    /// Frames, sent packets and events at queues that it handled; merged ones count as one.
     pub events: u64,
     /// Commands of the driver that it handled.
     pub commands: u64,
     /// Timer interrupts.
     pub timers: u64,
-    /// Frames and sent packets that were lost.
+    /// Those that were lost.
     pub lost: Lost,
     /// CNPs that were merged with one that waited.
     pub joined_cnps: u64,

@@ -60,6 +60,13 @@ pub enum Action {
     Frame(Vec<u8>),
     /// An action of a switch program at a queue: the operands, then the command.
     Stage(Vec<u32>),
+    /// A switch program has read the number of bytes in a queue.
+    Read {
+        /// The queue.
+        queue: u32,
+        /// What it read.
+        bytes: u32,
+    },
 }
 
 /// Addresses in an image of the memory that board and firmware share.
@@ -116,11 +123,11 @@ pub struct Board<C> {
     static_ram: usize,
     /// Cycle in which the timer interrupt's handler first began since [`Board::begin`].
     timer_entered: Option<u64>,
-    /// The pins: whether the main loop works on a descriptor, and whether the timer interrupt runs. And the cycle in which the
-    /// latest of the two rose.
+    /// The pins: whether the main loop works on a descriptor, and whether the timer interrupt runs. And the cycles in which
+    /// the two rose last.
     is_busy: bool,
     in_timer: bool,
-    began: u64,
+    began: [u64; 2],
     /// Cycles for which the core has slept, in real time.
     slept: u64,
     pace: Pace,
@@ -134,6 +141,8 @@ pub struct Board<C> {
     queued: BTreeMap<u32, u32>,
     selected: u32,
     operands: Vec<u32>,
+    /// Real time: the core waits for the value of such a read.
+    reads: bool,
     rx_head: u32,
     rx_tail: u32,
     tx_head: u32,
@@ -203,7 +212,7 @@ impl<C: Core> Board<C> {
             timer_entered: None,
             is_busy: false,
             in_timer: false,
-            began: 0,
+            began: [0; 2],
             slept: 0,
             pace,
             anchor_ns: 0,
@@ -215,6 +224,7 @@ impl<C: Core> Board<C> {
             queued: BTreeMap::new(),
             selected: 0,
             operands: Vec::new(),
+            reads: false,
             rx_head: 0,
             rx_tail: 0,
             tx_head: 0,
@@ -317,9 +327,10 @@ impl<C: Core> Board<C> {
         self.is_busy && !self.in_timer
     }
 
-    /// The cycle in which the firmware began to work on its present descriptor or timer interrupt, or on the last one.
-    pub fn began(&self) -> u64 {
-        self.began
+    /// The cycle in which the firmware began to work on its present or last descriptor, or timer interrupt. The timer may interrupt
+    /// the work on a descriptor.
+    pub fn began(&self, timer: bool) -> u64 {
+        self.began[usize::from(timer)]
     }
 
     /// Cycles in which the core was not asleep, of a board in real time.
@@ -418,14 +429,16 @@ impl<C: Core> Board<C> {
         let end = self.cycle_of(time, hz);
         while self.core.cycles() < end {
             self.run_to_stop(end, hz)?;
+            self.answer_read();
         }
         Ok(self.take_actions())
     }
 
     /// Real time: lets the firmware work until the clock shows `time`, and beyond that as long as what it does cannot depend on
     /// descriptors that come later: while it handles a descriptor or its timer, and while it has descriptors left. It stops after
-    /// its next action, and when it has finished with a descriptor. Returns the time of that, rounded up to a nanosecond; `None` if
-    /// `time` came first.
+    /// its next action, and when it has finished with a descriptor. It also stops before it reads the bytes in a queue after `time`:
+    /// the next call at the time of the read, or later, continues with what the queue then holds. Returns the time of that, rounded
+    /// up to a nanosecond; `None` if `time` came first.
     ///
     /// # Errors
     /// The image misbehaved.
@@ -434,6 +447,14 @@ impl<C: Core> Board<C> {
         let (actions, tail) = (self.actions.len(), self.rx_tail);
         let (end, limit) = (self.cycle_of(time, hz), self.core.cycles().saturating_add(CYCLE_LIMIT));
         while self.actions.len() == actions && self.rx_tail == tail {
+            if self.reads {
+                let at = self.time_of(self.core.cycles(), hz);
+                if at > time {
+                    return Ok(Some(at));
+                }
+                self.answer_read();
+                continue;
+            }
             let is_certain = self.is_busy || self.in_timer || self.backlog() > 0;
             let end = if is_certain { limit } else { end };
             if self.core.cycles() >= end {
@@ -443,6 +464,21 @@ impl<C: Core> Board<C> {
             self.run_to_stop(end, hz)?;
         }
         Ok(Some(self.time_of(self.core.cycles(), hz)))
+    }
+
+    /// Real time: passes the bytes in the selected queue to the core, if it waits for them.
+    fn answer_read(&mut self) {
+        if std::mem::take(&mut self.reads) {
+            let bytes = self.read_queue();
+            self.core.answer(bytes);
+        }
+    }
+
+    /// The bytes in the selected queue, which the firmware reads.
+    fn read_queue(&mut self) -> u32 {
+        let (queue, bytes) = (self.selected, self.queued.get(&self.selected).copied().unwrap_or(0));
+        self.actions.push((self.core.cycles(), Action::Read { queue, bytes }));
+        bytes
     }
 
     /// Real time: the next time at which [`Board::run_ahead`] has something to do if no descriptor comes.
@@ -540,7 +576,11 @@ impl<C: Core> Board<C> {
                 let value = match address.wrapping_sub(DEVICE_BASE) {
                     register::MTIME_LO => now as u32,
                     register::MTIME_HI => (now >> 32) as u32,
-                    register::QUEUE_BYTES => self.queued.get(&self.selected).copied().unwrap_or(0),
+                    register::QUEUE_BYTES if self.pace == Pace::Lockstep => self.read_queue(),
+                    register::QUEUE_BYTES => {
+                        self.reads = true;
+                        return Ok(());
+                    }
                     _ => bail!("the image read {address:#x}, where the board has no register"),
                 };
                 self.core.answer(value);
@@ -571,7 +611,7 @@ impl<C: Core> Board<C> {
             pin @ (register::BUSY_PIN | register::TIMER_PIN) => {
                 let is_high = value != 0;
                 if is_high {
-                    self.began = cycle;
+                    self.began[usize::from(pin == register::TIMER_PIN)] = cycle;
                 }
                 if pin == register::BUSY_PIN {
                     self.is_busy = is_high;

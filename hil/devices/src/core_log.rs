@@ -1,8 +1,8 @@
 //! The log of cores: a line for each event that a core has handled, from which the library decides the same again.
 
-use super::core_nic::Entry;
-use super::follower::{Follower, Handled};
-use super::native::Native;
+use super::core_queue::Entry;
+use super::follower::Follower;
+use super::reference::{Handled, Reference};
 use anyhow::{Context, Result, ensure};
 use hil_cores::board::{Action, LogRecord, PacerStore};
 use programs::descriptor::Descriptor;
@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// What the columns of a line are.
-pub const HEADER: &str = "# host part core began_cycle arrived_ns descriptor frame actions: the descriptor's words and the frame are hexadecimal, \
+pub const HEADER: &str = "# node part core began_cycle arrived_ns descriptor frame actions: the descriptor's words and the frame are hexadecimal, \
     and - for a timer interrupt. Each action has the cycle of its store: pace:CYCLE:slot:rate:window:hold, frame:CYCLE:bytes, \
-    log:CYCLE:kind:time:index. Cycles count from time 0; a rate is in 2^-24 bytes per ns, a time in ns";
+    log:CYCLE:kind:time:index and, of a switch, stage:CYCLE:words and read:CYCLE:queue:bytes. Cycles count from time 0; a rate is in 2^-24 bytes per ns, a time in ns";
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -22,10 +22,11 @@ fn bytes(hex: &str) -> Option<Vec<u8>> {
     hex.as_bytes().chunks(2).map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// The line of an event that the core of this part of a host's NIC has handled, without the end of the line.
-pub fn line(host: u32, part: &str, entry: &Entry) -> String {
+/// The line of an event that a core has handled, without the end of the line: the core runs this part of a host's NIC, or the
+/// stages of a switch.
+pub fn line(node: u32, part: &str, entry: &Entry) -> String {
     let Entry { core, began, handled: Handled { descriptor, actions } } = entry;
-    let mut line = format!("{host} {part} {core} {began}");
+    let mut line = format!("{node} {part} {core} {began}");
     let _ = match descriptor {
         None => write!(line, " - - -"),
         Some((descriptor, frame)) => {
@@ -41,7 +42,11 @@ pub fn line(host: u32, part: &str, entry: &Entry) -> String {
             }
             Action::Frame(frame) => write!(line, " frame:{cycle}:{}", hex(frame)),
             Action::Log(LogRecord { kind, now, index }) => write!(line, " log:{cycle}:{kind}:{now}:{index}"),
-            Action::Stage(_) => Ok(()),
+            Action::Stage(words) => {
+                let words: Vec<String> = words.iter().map(u32::to_string).collect();
+                write!(line, " stage:{cycle}:{}", words.join(":"))
+            }
+            Action::Read { queue, bytes } => write!(line, " read:{cycle}:{queue}:{bytes}"),
         };
     }
     line
@@ -54,24 +59,28 @@ fn action(text: &str) -> Option<(u64, Action)> {
     if name == "frame" {
         return Some((cycle, Action::Frame(bytes(fields.next()?)?)));
     }
+    if name == "stage" {
+        return Some((cycle, Action::Stage(fields.map(|word| word.parse().ok()).collect::<Option<_>>()?)));
+    }
     let mut number = || fields.next()?.parse::<u64>().ok();
     let mut word = || u32::try_from(number()?).ok();
     let action = match name {
         "pace" => Action::Pace(PacerStore { index: word()?, rate: word()?, window: word()?, hold: word()? }),
+        "read" => Action::Read { queue: word()?, bytes: word()? },
         "log" => Action::Log(LogRecord { kind: word()?, now: number()?, index: u32::try_from(number()?).ok()? }),
         _ => return None,
     };
     Some((cycle, action))
 }
 
-/// Host, part and event of a line.
+/// Node, part and event of a line.
 ///
 /// # Errors
 /// It is not as [`line()`] makes it.
 pub fn parse(line: &str) -> Result<(u32, String, Entry)> {
     let read = || {
         let mut fields = line.split(' ');
-        let (host, part) = (fields.next()?.parse().ok()?, fields.next()?.to_owned());
+        let (node, part) = (fields.next()?.parse().ok()?, fields.next()?.to_owned());
         let (core, began) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
         let (_, words, frame) = (fields.next()?, fields.next()?, fields.next()?);
         let descriptor = if words == "-" {
@@ -84,30 +93,29 @@ pub fn parse(line: &str) -> Result<(u32, String, Entry)> {
             Some((Descriptor::from_words(words.try_into().ok()?), frame))
         };
         let actions = fields.map(action).collect::<Option<_>>()?;
-        Some((host, part, Entry { core, began, handled: Handled { descriptor, actions } }))
+        Some((node, part, Entry { core, began, handled: Handled { descriptor, actions } }))
     };
     read().with_context(|| format!("{line:?}: expected a line of a core's log: {HEADER}"))
 }
 
 /// Decides natively what the cores of a log have decided.
-#[derive(Default)]
-pub struct Check {
-    cores: BTreeMap<(u32, String, usize), Follower>,
+pub struct Check<N> {
+    cores: BTreeMap<(u32, String, usize), Follower<N>>,
 }
 
-impl Check {
-    /// Takes the next event of a host. `native` makes a NIC that has handled nothing.
+impl<N> Default for Check<N> {
+    fn default() -> Self {
+        Self { cores: BTreeMap::new() }
+    }
+}
+
+impl<N: Reference> Check<N> {
+    /// Takes the next event of a node. `native` makes a NIC or a switch that has handled nothing.
     ///
     /// # Errors
     /// The library decides otherwise, or the descriptor and the frame of the event do not go together.
-    pub fn take(
-        &mut self,
-        host: u32,
-        part: &str,
-        entry: &Entry,
-        native: impl FnOnce() -> Result<Native>,
-    ) -> Result<()> {
-        let follower = match self.cores.entry((host, part.to_owned(), entry.core)) {
+    pub fn take(&mut self, node: u32, part: &str, entry: &Entry, native: impl FnOnce() -> Result<N>) -> Result<()> {
+        let follower = match self.cores.entry((node, part.to_owned(), entry.core)) {
             std::collections::btree_map::Entry::Occupied(found) => found.into_mut(),
             std::collections::btree_map::Entry::Vacant(place) => place.insert(Follower::new(native()?)),
         };
@@ -115,7 +123,7 @@ impl Check {
         let difference = follower.difference();
         ensure!(
             difference.is_none(),
-            "host {host}, {part}, core {}: {}",
+            "node {node}, {part}, core {}: {}",
             entry.core,
             difference.map(|found| found.to_string()).unwrap_or_default()
         );

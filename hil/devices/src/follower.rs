@@ -1,15 +1,13 @@
-//! Follows an image that runs in its own time: handles each event natively when the image has logged it, at the time that the
+//! Follows an image of a NIC or switch that runs in its own time: handles each event natively when the image has logged it, at the time that the
 //! image has logged, and compares the actions of both.
 
 use super::device::{Decisions, Difference};
-use super::event::{Joins, NicEvent};
+use super::event::Joins;
 use super::lockstep::first_difference;
-use super::native::Native;
+use super::reference::{Handled, Reference};
 use anyhow::{Context, Result};
 use cc_core::table::Handle;
-use cc_core::wire;
 use hil_cores::board::Action;
-use programs::LogKind;
 use programs::descriptor::Descriptor;
 use std::collections::VecDeque;
 
@@ -26,18 +24,9 @@ pub struct Waiting {
     pub opened: Option<Handle>,
 }
 
-/// An event that the image has handled.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Handled {
-    /// The descriptor and its frame; `None` for a timer interrupt.
-    pub descriptor: Option<(Descriptor, Vec<u8>)>,
-    /// What the image did, each action with its cycle. The last is the record of its log.
-    pub actions: Vec<(u64, Action)>,
-}
-
-/// The native NIC and what the image has yet to do.
-pub struct Follower {
-    native: Native,
+/// The native NIC or switch and what the image has yet to do.
+pub struct Follower<N> {
+    native: N,
     waiting: VecDeque<Waiting>,
     /// The image's actions since its last log record.
     group: Vec<(u64, Action)>,
@@ -47,11 +36,11 @@ pub struct Follower {
     identical: bool,
 }
 
-impl Follower {
-    /// Takes a NIC that has handled nothing.
-    pub fn new(native: Native) -> Self {
+impl<N: Reference> Follower<N> {
+    /// Takes a NIC or switch that has handled nothing, and that records its actions.
+    pub fn new(native: N) -> Self {
         Self {
-            native: native.recorded(),
+            native,
             waiting: VecDeque::new(),
             group: Vec::new(),
             decisions: Decisions::new(),
@@ -71,8 +60,8 @@ impl Follower {
         &mut self.waiting
     }
 
-    /// The native NIC.
-    pub fn native(&self) -> &Native {
+    /// The native NIC or switch.
+    pub fn native(&self) -> &N {
         &self.native
     }
 
@@ -109,7 +98,7 @@ impl Follower {
         let log = if let Action::Log(record) = action { Some(record) } else { None };
         self.group.push((cycle, action));
         let Some(record) = log else { return Ok(None) };
-        let descriptor = if record.kind == LogKind::Wake as u32 {
+        let descriptor = if record.kind == N::WAKE {
             None
         } else {
             let waiting = self.waiting.pop_front().context("the image logged more descriptors than it was given")?;
@@ -128,21 +117,13 @@ impl Follower {
         let Some((_, Action::Log(record))) = handled.actions.last() else {
             anyhow::bail!("an event without a log record")
         };
-        match &handled.descriptor {
-            None => self.native.wake_at(record.now, &mut self.decisions),
-            Some((descriptor, frame)) => {
-                let packet = wire::parse(frame, descriptor.wire_bytes as usize).ok();
-                let event = NicEvent::of(descriptor, frame, packet.as_ref()).context("an event that was delivered")?;
-                self.native.handle(record.now, &event, &mut self.decisions);
-            }
-        }
+        let ours = self.native.handle_again(record.now, handled, &mut self.decisions)?;
         self.events += 1;
-        let ours = self.native.take_record();
         if let Some(difference) = first_difference(self.events, record.now, &ours, &handled.actions, None)
             && self.identical
         {
             self.identical = false;
-            self.difference = Some(difference);
+            self.difference = Some(Difference { kind: N::kind(record.kind), ..difference });
         }
         Ok(())
     }

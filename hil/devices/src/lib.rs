@@ -4,13 +4,16 @@
 
 pub mod core_log;
 pub mod core_nic;
+pub mod core_queue;
 pub mod device;
 pub mod emulated;
 pub mod event;
 pub mod follower;
 pub mod lockstep;
 pub mod native;
+pub mod native_switch;
 pub mod paced;
+pub mod reference;
 
 use hil_algorithms::settings::ResolvedSettings;
 use hil_cores::board::BootSettings;

@@ -185,6 +185,7 @@ fn describe(action: Option<&(u64, Action)>) -> String {
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("sends {hex}")
         }
+        Some((_, Action::Read { queue, bytes })) => format!("reads {bytes} bytes in queue {queue}"),
         Some((_, Action::Stage(words))) => format!("acts on a queue: {words:x?}"),
     }
 }

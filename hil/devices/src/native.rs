@@ -2,9 +2,10 @@
 
 use super::device::{Decision, Decisions, Device};
 use super::event::NicEvent;
-use anyhow::{Result, anyhow};
+use super::reference::{Handled, Reference};
+use anyhow::{Context, Result, anyhow};
 use cc_core::table::Handle;
-use cc_core::wire::{NoCrc, Response, Roce, opcode};
+use cc_core::wire::{self, NoCrc, Response, Roce, opcode};
 use cc_core::{Bytes, Instant, Nanos, Rate};
 use cc_np::NotSent;
 use cc_rp::TraceValue;
@@ -12,6 +13,7 @@ use hil_algorithms::settings::ResolvedSettings;
 use hil_algorithms::{Algorithm, NicCounters, NicGroup, NicOutput, NicSize};
 use hil_capture::crc::HostCrc;
 use hil_cores::board::{Action, LogRecord, PacerStore};
+use programs::descriptor::{Descriptor, DescriptorKind};
 use programs::layout::TX_FRAME_BYTES;
 use programs::{LogKind, NO_FLOW};
 
@@ -160,6 +162,30 @@ impl Device for Native {
 
     fn counters(&self) -> NicCounters {
         self.nics.counters(NIC)
+    }
+}
+
+impl Reference for Native {
+    const WAKE: u32 = LogKind::Wake as u32;
+
+    fn handle_again(&mut self, now: u64, handled: &Handled, decisions: &mut Decisions) -> Result<Vec<(u64, Action)>> {
+        match &handled.descriptor {
+            None => self.wake_at(now, decisions),
+            Some((descriptor, frame)) => {
+                let packet = wire::parse(frame, descriptor.wire_bytes as usize).ok();
+                let event = NicEvent::of(descriptor, frame, packet.as_ref()).context("an event that was delivered")?;
+                self.handle(now, &event, decisions);
+            }
+        }
+        Ok(self.take_record())
+    }
+
+    fn kind(number: u32) -> &'static str {
+        LogKind::from_number(number).map_or("unknown", LogKind::name)
+    }
+
+    fn is_command(descriptor: &Descriptor) -> bool {
+        ![DescriptorKind::Frame as u8, DescriptorKind::Sent as u8].contains(&descriptor.kind)
     }
 }
 

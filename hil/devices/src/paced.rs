@@ -19,7 +19,7 @@ const TIMEOUT: u32 = 10_000;
 
 /// A NIC that runs on a core in real time.
 pub struct Paced<C> {
-    follower: Follower,
+    follower: Follower<Native>,
     /// Handles the driver's commands at once, so that handles are known before the image has handled the commands.
     driver: Native,
     board: Board<C>,
@@ -33,7 +33,7 @@ impl<C: CoreObserver> Paced<C> {
     pub fn new(native: Native, driver: Native, mut board: Board<C>) -> Self {
         board.start_clock(0);
         board.core_mut().event(0);
-        Self { follower: Follower::new(native), driver, board, overflows: 0, lost_cnps: 0, coalesced: 0 }
+        Self { follower: Follower::new(native.recorded()), driver, board, overflows: 0, lost_cnps: 0, coalesced: 0 }
     }
 
     /// The board.

@@ -2,7 +2,7 @@
 
 use crate::Picos;
 use crate::fabric::{
-    Action, Buffer, Cores, Fault, FrameSet, Kind, Lag, Limits, NodePort, Nth, QueueSettings, Recovery, Service,
+    Action, Buffer, Cores, Fault, FrameSet, Kind, Lag, Limits, NodePort, Nth, Part, QueueSettings, Recovery, Service,
     StormAction, Threshold, Topology, Transport, Watchdog,
 };
 use crate::input::Input;
@@ -218,12 +218,13 @@ pub(crate) fn queues(topology: &Topology, queues_of: impl Fn(NodePort) -> [Queue
     tables
 }
 
-/// Cores that run NICs.
+/// Cores that run NICs or stages.
 pub(crate) fn cores(cores: &Cores) -> Table {
     let mut table = Table::default();
     table.set("core", Value::Text(cores.name()));
     table.set("part", word(cores.part.name()));
-    table.set_if("hosts", (!cores.hosts.is_empty()).then(|| counts(cores.hosts.iter().copied())));
+    let nodes = if cores.part == Part::Stages { "switches" } else { "hosts" };
+    table.set_if(nodes, (!cores.nodes.is_empty()).then(|| counts(cores.nodes.iter().copied())));
     table.set_if("count", (cores.count > 1).then_some(Value::Count(cores.count as u64)));
     if cores.clock.is_some() {
         table.set("queue", Value::Count(cores.queue.bound as u64));

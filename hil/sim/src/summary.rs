@@ -1,7 +1,7 @@
 //! What a run came to, for its reader and for scripts.
 
 use crate::effective::{self, Table};
-use crate::fabric::{self, Completion, QueuePlace, StalledFlow, StormAction, SwitchFeedback, Totals};
+use crate::fabric::{self, Completion, Part, QueuePlace, StalledFlow, StormAction, SwitchFeedback, Totals};
 use crate::input::{Input, Ports};
 use crate::interval::{Interval, micros};
 use crate::marking::Stages;
@@ -69,7 +69,7 @@ pub struct Summary {
     pub cc: BTreeMap<String, Control>,
     /// What NICs and switches sent for it.
     pub feedback: Feedback,
-    /// What the cores that run NICs did, by part of the NIC; absent without cores.
+    /// What the cores did, by what they run: a part of a NIC, or stages of a switch; absent without cores.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<CoresOfPart>,
     /// Packets whose bytes were held to a full emission, at each node that they reached; absent if that was not requested.
@@ -113,7 +113,7 @@ pub struct Effective {
     /// The rules of faults, in the order of [`Summary::faults`]: `[[faults]]`, and then the losses of links.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Table>,
-    /// The cores that run the NICs of some hosts: `[[cores]]`.
+    /// The cores that run the NICs of some hosts and the stages of some switches: `[[cores]]`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<Table>,
 }
@@ -499,21 +499,22 @@ pub struct Feedback {
     pub switches: Vec<AtSwitch>,
 }
 
-/// What the cores did that run a part of the NICs, all together.
+/// What the cores did that run a part of the NICs, or stages of switches, all together.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct CoresOfPart {
-    /// The part: `nic`, `rp` or `np`.
+    /// The part: `nic`, `rp`, `np` or `stages`.
     pub part: &'static str,
     /// How many cores there are.
     pub cores: u64,
-    /// Frames and sent packets that they handled.
+    /// Frames, sent packets and events at queues that they handled.
     pub events: u64,
     /// Commands of the driver that they handled.
     pub commands: u64,
     /// Timer interrupts.
     pub timers: u64,
-    /// CNPs, acknowledgements, data packets, sent packets and PFC frames that were lost because the queue was full.
-    pub lost: [u64; 5],
+    /// CNPs, acknowledgements, data packets, sent packets, PFC frames and events at queues of switches that were lost because the
+    /// queue was full.
+    pub lost: [u64; 6],
     /// CNPs and acknowledgements that were merged with one that waited.
     pub joined: [u64; 2],
     /// The longest queue, in events.
@@ -557,6 +558,7 @@ impl CoresOfPart {
                     sum(|core| core.lost.data),
                     sum(|core| core.lost.sent),
                     sum(|core| core.lost.pauses),
+                    sum(|core| core.lost.at_queues),
                 ],
                 joined: [sum(|core| core.joined_cnps), sum(|core| core.joined_acks)],
                 longest_queue: most(|core| core.longest as u64),
@@ -566,14 +568,19 @@ impl CoresOfPart {
                 host_ns_per_cycle,
             }
         };
-        ["nic", "rp", "np"].into_iter().map(of_part).filter(|cores| cores.cores > 0).collect()
+        [Part::Nic, Part::Rp, Part::Np, Part::Stages]
+            .map(Part::name)
+            .into_iter()
+            .map(of_part)
+            .filter(|cores| cores.cores > 0)
+            .collect()
     }
 }
 
 impl fmt::Display for CoresOfPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { part, cores, events, commands, timers, lost, joined, longest_queue, .. } = self;
-        let [cnps, acks, data, sent, pauses] = lost;
+        let [cnps, acks, data, sent, pauses, at_queues] = lost;
         writeln!(
             f,
             "cores       {cores} run {part}: {events} events, {commands} commands, {timers} timer interrupts; longest queue \
@@ -581,8 +588,8 @@ impl fmt::Display for CoresOfPart {
         )?;
         writeln!(
             f,
-            "  lost      {cnps} CNPs, {acks} acknowledgements, {data} data packets, {sent} sent packets, {pauses} PFC frames; \
-             merged {} CNPs, {} acknowledgements",
+            "  lost      {cnps} CNPs, {acks} acknowledgements, {data} data packets, {sent} sent packets, {pauses} PFC frames, \
+             {at_queues} events at queues; merged {} CNPs, {} acknowledgements",
             joined[0], joined[1]
         )?;
         if let Some([mean, longest]) = self.delay_us {

@@ -6,7 +6,7 @@ use hil_algorithms::NicSize;
 use hil_algorithms::settings::ResolvedSettings;
 use hil_cores::board::Action;
 use hil_devices::core_log;
-use hil_devices::core_nic::Entry;
+use hil_devices::core_queue::Entry;
 use hil_devices::native::Native;
 use hil_sim::fabric::{Cores, Examples, Network, Part, Quantity, QueueRule, Sample, Scenario, Subject, Totals};
 use hil_sim::input::Input;
@@ -59,7 +59,7 @@ fn natives(input: &Input, mtu: u32) -> impl Fn() -> Result<Native> {
     let line_rate = Rate::from_bits_per_second(100_000_000_000);
     let link = Link { line_rate, mtu: Bytes::new(mtu), base_rtt: input.base_rtt };
     let settings = ResolvedSettings { link, ..input.settings.clone() };
-    move || Native::new(&*input.algorithm, &settings, NicSize::Full)
+    move || Native::new(&*input.algorithm, &settings, NicSize::Full).map(Native::recorded)
 }
 
 /// A run with cores in real time that keeps their log, sampled at each nanosecond.

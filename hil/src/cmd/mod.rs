@@ -58,7 +58,7 @@ enum Verb {
     Run(run::Args),
     /// Simulates a network whose hosts and switches run the library, from a scenario in TOML, or from a
     /// configuration of HPCC's ns-3 as it stands.
-    Sim(sim::Args),
+    Sim(Box<sim::Args>),
     /// Simulates a scenario with many other values, over all cores and over machines, and merges the results into one table.
     Sweep(sweep::Args),
     /// Simulates hosts that congest one port, and writes a capture of it.

@@ -56,7 +56,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// Cores that run the NICs of all hosts, in place of those of the scenario.
+/// Cores that run the NICs of all hosts and stages of switches, in place of those of the scenario.
 #[derive(clap::Args, Debug)]
 struct CoreArgs {
     /// Runs the reaction points of all hosts on a core: the compiled image on a model of the core, with its clock, such as
@@ -67,6 +67,10 @@ struct CoreArgs {
     /// The same for the notification points. With the same core for both, one core runs the whole NIC.
     #[arg(long, value_name = "CORE@CLOCK", value_parser = core)]
     np_core: Option<Cores>,
+    /// Runs the stages of switches whose decisions may come late on a core for each chain at a switch, such as `ibex@1GHz` or
+    /// `ibex@infinite`: lscc_rate_calculation and lscc_rate_limiting. Other stages run as without cores.
+    #[arg(long, value_name = "CORE@CLOCK", value_parser = core)]
+    stage_core: Option<Cores>,
     /// Cores at each host, 1 to 64, which share its queue pairs: flows are dealt to them in the order in which they are opened, and
     /// received ones by queue pair number, modulo this number. By default 1.
     #[arg(long, value_name = "CORES", value_parser = clap::value_parser!(u32).range(1..=i64::from(Cores::MOST)))]
@@ -102,23 +106,24 @@ pub(super) fn core(text: &str) -> Result<Cores, String> {
 impl CoreArgs {
     /// Sets the cores of an input.
     fn set(&self, input: &mut Input) -> Result<()> {
-        let given = match (self.rp_core.clone(), self.np_core.clone()) {
+        let part = |part| move |cores| Cores { part, ..cores };
+        let mut given: Vec<Cores> = match (self.rp_core.clone(), self.np_core.clone()) {
             (Some(rp), Some(np)) if rp == np => vec![rp],
-            (rp, np) => {
-                let part = |part| move |cores| Cores { part, ..cores };
-                rp.map(part(Part::Rp)).into_iter().chain(np.map(part(Part::Np))).collect()
-            }
+            (rp, np) => rp.map(part(Part::Rp)).into_iter().chain(np.map(part(Part::Np))).collect(),
         };
+        given.extend(self.stage_core.clone().map(part(Part::Stages)));
         if !given.is_empty() {
             input.cores = given;
         }
         ensure!(
             !input.cores.is_empty() || !self.is_given(),
-            "--core-count, --core-queue, --core-policy, --firmware, --core-log: there is no core: give --rp-core or --np-core, or [[cores]] in the \
-             scenario"
+            "--core-count, --core-queue, --core-policy, --firmware, --core-log: there is no core: give --rp-core, --np-core or \
+             --stage-core, or [[cores]] in the scenario"
         );
         for cores in &mut input.cores {
-            cores.count = self.core_count.map_or(cores.count, |count| count as usize);
+            if cores.part != Part::Stages {
+                cores.count = self.core_count.map_or(cores.count, |count| count as usize);
+            }
             cores.queue.bound = self.core_queue.map_or(cores.queue.bound, |bound| bound as usize);
             cores.queue.joins = self.core_policy.map_or(cores.queue.joins, |policy| policy == Policy::Join);
             cores.firmware.clone_from(&self.firmware);

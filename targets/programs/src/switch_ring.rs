@@ -9,7 +9,7 @@ use cc_core::params::Settings;
 use cc_core::table::{Fixed, Storage};
 use cc_core::wire::shim::{self, IntShim, MlccData};
 use cc_core::wire::{self, Addresses, CnpMarking, Crc32, Mac, Parsed, RateFrame, RateMessage, Response, Roce, Tags};
-use cc_core::{Bytes, CnpBody, CnpKind, Ecn, Hop, Instant, IntLayout, Link, Nanos, Zeroed};
+use cc_core::{Bytes, CnpBody, CnpKind, Ecn, Hop, Instant, IntLayout, Link, Mark, Nanos, Zeroed};
 use cc_cp::RelayMessage;
 use cc_cp::{ConfigureError, Emit, Event, Kind, Packet, PeerMessage, Queue, Rewrite, SendPfc, Stage, Switch, Verdict};
 use core::net::Ipv4Addr;
@@ -28,7 +28,8 @@ const SEED: u64 = 1;
 ///
 /// The words of a descriptor have names for a NIC. A switch uses them as follows: `wire_bytes`, the packet's bytes; `handle`,
 /// the number of the queue; `qpn`, the bytes in the queue; `psn`, the bytes in all queues of the port; `coalesced`, the ECN
-/// bits; `rtt`, the length of a pause; `acked`, a message of a relay (bit 16: paused; bits 15 to 0: its sequence number).
+/// bits; `rtt`, the length of a pause; `acked`, a message of a relay (bit 16: paused; bits 15 to 0: its sequence number); `msn`, a
+/// number of the device's own, which the stages do not read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SwitchEvent {
     /// See [`Event::Arrival`].
@@ -200,6 +201,43 @@ impl StageAction {
         };
         (queue.index() as u32) << 24 | kind << 16 | bits
     }
+
+    /// The action of these words, the operands and then the command, as [`StageAction::encode`] passes and returns them, and its
+    /// queue. Returns `None` if they are no action.
+    pub fn decode(words: &[u32]) -> Option<(Queue, Self)> {
+        let (&command, operands) = words.split_last()?;
+        let mut operands = operands.iter().copied();
+        let is_set = |bit: u32| command >> bit & 1 != 0;
+        let action = match command >> 16 & 0xff {
+            1 => {
+                let mark = [Mark::None, Mark::Undetermined, Mark::Congested].into_iter();
+                let mark = mark.clone().find(|&mark| mark as u32 == command & 3)?;
+                let mut hop = None;
+                if is_set(4) {
+                    let [mbps, flags] = [operands.next()?, operands.next()?];
+                    let [clock, sent, queue] = [operands.next()?, operands.next()?, operands.next()?];
+                    hop = Some(Hop { mbps, flags: flags.try_into().ok()?, clock, sent, queue });
+                }
+                let hold = Nanos::new(if is_set(5) { operands.next()? } else { 0 });
+                let mut rewrite = None;
+                if is_set(6) {
+                    let mut mlcc = None;
+                    if is_set(10) {
+                        let (credit, queue) = (operands.next()?.try_into().ok()?, Bytes::new(operands.next()?));
+                        mlcc = Some(MlccData { credit, queue });
+                    }
+                    rewrite =
+                        Some(Rewrite { ecn: Ecn::from_bits((command >> 7 & 3) as u8), clear_int: is_set(9), mlcc });
+                }
+                Self::Verdict(Verdict { mark, not_ect: is_set(2), drop: is_set(3), hold, hop, rewrite })
+            }
+            4 => Self::Pause(command as u16),
+            5 => Self::Relay(RelayMessage { paused: operands.next()? == 1, seq: command as u16 }),
+            _ => return None,
+        };
+        let index = (command >> 24) as usize;
+        if index < QUEUES { Some((Queue::of(index), action)) } else { None }
+    }
 }
 
 /// The hardware that the switch program drives: the queues' registers, the transmit ring, the event log.
@@ -269,24 +307,30 @@ pub fn rewrite(frame: &mut [u8], wire_len: usize, shim_port: u16, rewrite: &Rewr
     }
 }
 
+/// The frame with a rate that a queue's stage sends, between link-local addresses (RFC 3927), because the two ends of a long link
+/// need no others.
+#[inline]
+pub fn rate_frame(at: Queue, message: RateMessage) -> RateFrame<'static> {
+    let port = at.port as u8;
+    let end = |end| Ipv4Addr::new(169, 254, port, end);
+    RateFrame {
+        destination: Mac::new([2, 0, 0, 0, port, 2]),
+        source: Mac::new([2, 0, 0, 0, port, 1]),
+        tags: Tags::NONE,
+        addresses: Addresses::V4 { source: end(1), destination: end(2) },
+        dscp: 48,
+        message,
+    }
+}
+
 /// The hardware, with the interface that stages use.
 struct Ring<'a, H>(&'a mut H);
 
 impl<H: SwitchHardware> Ring<'_, H> {
-    /// Sends a rate in a frame between link-local addresses (RFC 3927), because the two ends of a long link need no others.
+    /// Sends a rate.
     #[inline(never)]
     fn send_rate(&mut self, at: Queue, message: RateMessage) {
-        let port = at.port as u8;
-        let end = |end| Ipv4Addr::new(169, 254, port, end);
-        let frame = RateFrame {
-            destination: Mac::new([2, 0, 0, 0, port, 2]),
-            source: Mac::new([2, 0, 0, 0, port, 1]),
-            tags: Tags::NONE,
-            addresses: Addresses::V4 { source: end(1), destination: end(2) },
-            dscp: 48,
-            message,
-        };
-        if let Ok(length) = frame.emit(self.0.transmit_buffer()) {
+        if let Ok(length) = rate_frame(at, message).emit(self.0.transmit_buffer()) {
             self.0.transmit(length);
         }
     }
@@ -551,5 +595,17 @@ mod tests {
             }),
         };
         assert_eq!(words(all), (0x0a01_077e, [1, 2, 3, 4, 5, 9, 7, 8], 8));
+        let relay = StageAction::Relay(RelayMessage { paused: true, seq: 0xffff });
+        let pauses = [0, 0xffff].map(StageAction::Pause);
+        for action in [Verdict::PASS, all].map(StageAction::Verdict).into_iter().chain(pauses).chain([relay]) {
+            let mut words = std::vec::Vec::new();
+            let command = action.encode(Queue { port: 3, class: 7 }, |word| words.push(word));
+            words.push(command);
+            assert_eq!(StageAction::decode(&words), Some((Queue { port: 3, class: 7 }, action)));
+        }
+        assert_eq!(StageAction::decode(&[]), None);
+        assert_eq!(StageAction::decode(&[0x0a02_0000]), None);
+        assert_eq!(StageAction::decode(&[0x2004_0000]), None, "a queue that does not exist");
+        assert_eq!(StageAction::decode(&[0x0a01_0010]), None, "a record without its words");
     }
 }

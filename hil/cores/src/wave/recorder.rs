@@ -224,7 +224,7 @@ impl Recorder {
                         let variable = *self.events.entry(name).or_insert_with(new);
                         self.decisions.put(time, variable, 1);
                     }
-                    Action::Frame(_) | Action::Stage(_) => {}
+                    Action::Frame(_) | Action::Stage(_) | Action::Read { .. } => {}
                 }
             }
         }

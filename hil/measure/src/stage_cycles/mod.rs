@@ -7,24 +7,24 @@ use traffic::{Happening, Occasion, Place, Traffic};
 
 use anyhow::{Context, Result};
 use cc_core::table::{Fixed, Heap};
-use cc_core::{Bytes, Ecn, Instant, Link, Nanos, Rate, Zeroed};
+use cc_core::{Bytes, Ecn, Instant, Link, Nanos, Rate};
 use cc_cp::RelayMessage;
 use cc_cp::list::StageList;
 use cc_cp::registry::{self, Visitor};
 use cc_cp::{Kind, Kinds, OnQueues, Queue, Stage, Verdict};
 use hil_algorithms::registry::UnknownName;
 use hil_algorithms::settings::words;
-use hil_capture::crc::HostCrc;
-use hil_cores::board::{Action, Board, BootSettings, DEVICES, LogRecord, Pace, RAM, board_with};
+use hil_cores::board::{Action, Board, BootSettings, DEVICES, Pace, RAM, board_with};
 use hil_cores::core::{Core, Design};
 use hil_cores::firmware;
 use hil_cores::processor::Processor;
+pub use hil_devices::native_switch::names;
+use hil_devices::native_switch::{self, CHAINS, Recorder, words_of};
 use hil_replay::Summary;
 use hil_replay::report::{KindCycles, cycles};
-use programs::TransmitRing;
 use programs::descriptor::Descriptor;
-use programs::layout::{ImageInfo, TX_FRAME_BYTES};
-use programs::switch_ring::{QUEUES, StageAction, SwitchEvent, SwitchHardware, SwitchProgram};
+use programs::layout::ImageInfo;
+use programs::switch_ring::{StageAction, SwitchEvent, SwitchProgram};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -66,14 +66,6 @@ pub struct Run {
     pub difference: Option<String>,
     /// Cycles per event by kind.
     pub cycles: BTreeMap<&'static str, KindCycles>,
-}
-
-/// Images of several stages in one chain, by the names of both.
-const CHAINS: &[(&str, &[&str])] = &[("lscc", &["lscc_rate_calculation", "lscc_rate_limiting"])];
-
-/// The names of all images of stages: those with one, and those with a chain.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    registry::NAMES.iter().copied().chain(CHAINS.iter().map(|&(name, _)| name))
 }
 
 /// As [`measure_on`], on Ibex small.
@@ -171,12 +163,7 @@ pub fn events(at: Place, what: Happening, takes: Kinds) -> (Queue, Vec<SwitchEve
 /// # Errors
 /// The stages cannot be combined, or a setting is wrong on the link.
 pub fn switch(stages: &[&str], settings: &[Vec<u32>]) -> Result<SwitchProgram<StageList, Heap>> {
-    let mut switch = SwitchProgram::<StageList, Heap>::ZEROED;
-    for (stage, settings) in stages.iter().zip(settings) {
-        switch.switch_mut().stages_mut().add(stage, settings)?;
-    }
-    switch.begin(Instant::from_nanos(0), &LINK, &())?;
-    Ok(switch)
+    native_switch::switch(stages, settings, &LINK)
 }
 
 /// Stages that run twice: natively and on the core.
@@ -198,8 +185,7 @@ impl<C: Core> Pair<C> {
     /// Settings that are wrong on the link.
     fn new(name: &'static str, stages: &[&str], settings: &[Vec<u32>], board: Board<C>) -> Result<Self> {
         let native = switch(stages, settings)?;
-        let recorder = Recorder { queued: [0; QUEUES], actions: Vec::new(), transmit: [0; TX_FRAME_BYTES] };
-        Ok(Self { name, native, recorder, board, events: 0, actions: 0, frames: 0, difference: None })
+        Ok(Self { name, native, recorder: Recorder::new(), board, events: 0, actions: 0, frames: 0, difference: None })
     }
 
     /// Runs the traffic of a seed through both, for at most `steps` steps and `most` events and wakes.
@@ -276,7 +262,7 @@ impl<C: Core> Pair<C> {
 
     /// Compares the actions of both, records the first difference, and returns the library's actions.
     fn compare(&mut self, now: u64, theirs: Vec<(u64, Action)>) -> Vec<Action> {
-        let ours = std::mem::take(&mut self.recorder.actions);
+        let ours = self.recorder.take_actions();
         let theirs: Vec<Action> = theirs.into_iter().map(|(_, action)| action).collect();
         self.events += 1;
         self.actions += ours.iter().filter(|action| matches!(action, Action::Stage(_))).count() as u64;
@@ -315,47 +301,6 @@ impl<C: Core> Pair<C> {
 
 /// Bytes at the beginning of a frame that are passed to a stage.
 pub const HEAD: usize = 256;
-
-/// The words of an action, as the board sees them.
-fn words_of(queue: Queue, action: &StageAction) -> Vec<u32> {
-    let mut words = Vec::new();
-    let command = action.encode(queue, |word| words.push(word));
-    words.push(command);
-    words
-}
-
-/// A switch pipeline that records the actions of the stages.
-struct Recorder {
-    queued: [u32; QUEUES],
-    actions: Vec<Action>,
-    transmit: [u8; TX_FRAME_BYTES],
-}
-
-impl TransmitRing for Recorder {
-    fn transmit_buffer(&mut self) -> &mut [u8] {
-        &mut self.transmit
-    }
-
-    fn transmit(&mut self, length: usize) {
-        self.actions.push(Action::Frame(self.transmit.get(..length).unwrap_or_default().to_vec()));
-    }
-}
-
-impl SwitchHardware for Recorder {
-    type Crc = HostCrc;
-
-    fn queued(&self, queue: Queue) -> Bytes {
-        Bytes::new(self.queued.get(queue.index()).copied().unwrap_or(0))
-    }
-
-    fn act(&mut self, queue: Queue, action: &StageAction) {
-        self.actions.push(Action::Stage(words_of(queue, action)));
-    }
-
-    fn log(&mut self, kind: u8, now: Instant, index: u32) {
-        self.actions.push(Action::Log(LogRecord { kind: kind.into(), now: now.nanos(), index }));
-    }
-}
 
 impl Run {
     /// The rows of a Markdown table, see [`MARKDOWN`].

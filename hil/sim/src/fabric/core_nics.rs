@@ -12,9 +12,11 @@ use hil_algorithms::{Algorithm, CoreUse, NicCounters, NicGroup, NicOutput, NicSi
 use hil_cores::any_core::AnyCore;
 use hil_cores::board::{Action, Board, DEVICES, Pace, RAM, board_with};
 use hil_cores::core::Design;
+use hil_cores::elf::Image;
 use hil_cores::firmware;
 use hil_devices::boot;
-use hil_devices::core_nic::{CoreNic, Entry, QueueRule};
+use hil_devices::core_nic::CoreNic;
+use hil_devices::core_queue::{Effect, Entry, QueueRule};
 use hil_devices::event::{NicEvent, RxFrame};
 use hil_devices::native::{self, Native};
 use programs::{LogKind, NO_FLOW};
@@ -34,6 +36,8 @@ pub enum Part {
     Rp,
     /// The notification point: data. The image holds the reaction point too, which gets no events.
     Np,
+    /// Stages of a switch.
+    Stages,
 }
 
 impl Part {
@@ -43,16 +47,18 @@ impl Part {
             Self::Nic => "nic",
             Self::Rp => "rp",
             Self::Np => "np",
+            Self::Stages => "stages",
         }
     }
 }
 
-/// Cores that run the programs of NICs.
+/// Cores that run the programs of NICs, or the stages of switches.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cores {
-    /// The hosts whose NICs run on a core, by their node numbers; empty for all hosts.
-    pub hosts: Vec<u32>,
-    /// What runs on each core. The rest of the NIC runs as without cores.
+    /// The hosts whose NICs run on a core or, for [`Part::Stages`], the switches, by their node numbers. Empty for all hosts, or for
+    /// all switches that have such stages.
+    pub nodes: Vec<u32>,
+    /// What runs on each core. The rest of the NIC or switch runs as without cores.
     pub part: Part,
     /// The design of each core. `None` runs the library in the place of the image, with tables of the image's sizes: what an
     /// infinitely fast core does, without a core.
@@ -80,7 +86,7 @@ impl Cores {
     /// A core at each host that runs the whole NIC, with the default queue and the image that is built from the source tree.
     pub fn new(design: Option<Design>, clock: Option<u64>) -> Self {
         let queue = QueueRule::default();
-        Self { hosts: Vec::new(), part: Part::Nic, design, clock, count: 1, queue, firmware: None, keep_log: false }
+        Self { nodes: Vec::new(), part: Part::Nic, design, clock, count: 1, queue, firmware: None, keep_log: false }
     }
 
     /// Reads a core and its clock: `ibex@250MHz`, `ibex@infinite`, or `library`.
@@ -107,9 +113,19 @@ impl Cores {
         }
     }
 
-    /// Whether they are at this host and run this part of its NIC.
+    /// Whether they are at this host or switch and run this part of it.
     pub(super) fn run(&self, node: u32, part: Part) -> bool {
-        (self.hosts.is_empty() || self.hosts.contains(&node)) && (self.part == part || self.part == Part::Nic)
+        let runs = self.part == part || (self.part == Part::Nic && part != Part::Stages);
+        runs && (self.nodes.is_empty() || self.nodes.contains(&node))
+    }
+
+    /// The image of this name, and its pace.
+    pub(super) fn image(&self, name: &str, design: Design) -> Result<(Image, Pace)> {
+        let image = match &self.firmware {
+            Some(path) => firmware::read(path)?,
+            None => firmware::read(&firmware::build(name, firmware::Kind::Inlining, design.dialect())?)?,
+        };
+        Ok((image, self.clock.map_or(Pace::Lockstep, |hz| Pace::Real { hz })))
     }
 
     /// Whether each event takes time.
@@ -135,10 +151,19 @@ fn parse_clock(text: &str) -> Result<Option<u64>> {
     Ok(Some(hz))
 }
 
-/// What a core did with an event, with the numbers of group and NIC and the part of the NIC.
-type Record = ((usize, usize), &'static str, Entry);
+/// What runs on a core.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Runs {
+    /// A NIC, with the numbers of its group and of itself.
+    Nic(usize, usize),
+    /// The stages of the switch at this node.
+    Switch(u32),
+}
 
-/// What NICs on cores have done, for the network.
+/// What a core did with an event, and the part that it runs.
+type Record = (Runs, &'static str, Entry);
+
+/// What NICs and stages on cores have done, for the network.
 #[derive(Default)]
 pub(super) struct Records {
     /// What they did with events.
@@ -192,11 +217,7 @@ impl CoreNics {
         let algorithm = algorithm(name)?;
         let mut settings = ResolvedSettings::by(&*algorithm, &Request::default())?;
         (settings.rp, settings.np, settings.link) = (rp.clone(), np.clone(), link);
-        let image = match &cores.firmware {
-            Some(path) => firmware::read(path)?,
-            None => firmware::read(&firmware::build(name, firmware::Kind::Inlining, design.dialect())?)?,
-        };
-        let pace = cores.clock.map_or(Pace::Lockstep, |hz| Pace::Real { hz });
+        let (image, pace) = cores.image(name, design)?;
         let core = design.model(&RAM, DEVICES, 0, image.entry);
         let prototype = board_with(core, &image, &boot(&settings), pace)?;
         let (image, library) = (prototype.report()?, algorithm.info(NicSize::Full));
@@ -229,12 +250,10 @@ impl CoreNics {
         let done = call(core);
         self.records.worked.update(|worked| worked + begun.elapsed());
         if self.keeps_log {
-            let place = (self.group, nic / self.per_host);
+            let place = Runs::Nic(self.group, nic / self.per_host);
             let core_of_host = nic % self.per_host;
-            let entries = core
-                .take_log()
-                .into_iter()
-                .map(|entry| (place, self.part.name(), Entry { core: core_of_host, ..entry }));
+            let entries = core.core_mut().take_log().into_iter();
+            let entries = entries.map(|entry| (place, self.part.name(), Entry { core: core_of_host, ..entry }));
             self.records.log.borrow_mut().extend(entries);
         }
         done.map_err(|error| self.fault = Some(error)).ok()
@@ -258,7 +277,7 @@ impl CoreNics {
         }
         if let Some(out) = out.filter(|_| self.pace == Pace::Lockstep) {
             let Nic { core, pacers } = &mut self.nics[nic];
-            while let Some((_, action)) = core.take_ready() {
+            while let Some(Effect { action, .. }) = core.core_mut().take_ready() {
                 act(pacers, &action, out);
             }
         }
@@ -280,7 +299,7 @@ fn act(pacers: &mut [Option<FlowPacer>], action: &Action, out: &mut dyn NicOutpu
             // A frame to no flow of the network is not sent: nor is one of a NIC that runs natively.
             let _ = out.forward(frame);
         }
-        Action::Log(_) | Action::Stage(_) => {}
+        Action::Log(_) | Action::Stage(_) | Action::Read { .. } => {}
     }
 }
 
@@ -297,7 +316,7 @@ impl NicGroup for CoreNics {
             made.expect("a model can be copied, and the settings were checked when the group was made");
         let mut core = CoreNic::new(one, other, board, self.pace, self.rule);
         if self.keeps_log {
-            core.keep_log();
+            core.core_mut().keep_log();
         }
         self.nics.push(Nic { core, pacers: Vec::new() });
         self.nics.len() - 1
@@ -370,14 +389,14 @@ impl NicGroup for CoreNics {
     }
 
     fn timer(&mut self, nic: usize, now: Instant, out: &mut dyn NicOutput) -> Result<Option<u16>> {
-        while let Some((_, action)) = self.with(nic, |core| core.take(now.nanos())).flatten() {
+        while let Some(Effect { action, .. }) = self.with(nic, |core| core.core_mut().take(now.nanos())).flatten() {
             act(&mut self.nics[nic].pacers, &action, out);
         }
         self.fault.take().map_or(Ok(None), Err)
     }
 
     fn next_wake(&self, nic: usize) -> Instant {
-        let time = if self.fault.is_some() { Ok(0) } else { self.nics[nic].core.next_time() };
+        let time = if self.fault.is_some() { Ok(0) } else { self.nics[nic].core.core().next_time() };
         Instant::from_nanos(time.unwrap_or(0))
     }
 
@@ -395,15 +414,15 @@ impl NicGroup for CoreNics {
     }
 
     fn counters(&self, nic: usize) -> NicCounters {
-        self.nics[nic].core.native().group().counters(0)
+        self.nics[nic].core.core().native().group().counters(0)
     }
 
     fn cores(&self, nic: usize) -> Vec<CoreUse> {
-        vec![CoreUse { part: self.part.name(), ..self.nics[nic].core.usage() }]
+        vec![CoreUse { part: self.part.name(), ..self.nics[nic].core.core().usage() }]
     }
 
     fn explain(&self, nic: usize, slot: u16, show: &mut dyn FnMut(TraceValue)) {
-        self.nics[nic].core.native().group().explain(0, slot, show);
+        self.nics[nic].core.core().native().group().explain(0, slot, show);
     }
 }
 

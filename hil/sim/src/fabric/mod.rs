@@ -7,6 +7,7 @@ mod buffer;
 pub(crate) mod calendar;
 mod check;
 mod core_nics;
+mod core_stages;
 mod deadlock;
 mod effects;
 mod failures;
@@ -37,7 +38,7 @@ pub use core_nics::{Cores, Part};
 pub use deadlock::{Deadlock, QueuePlace};
 pub use effects::{Effects, LineHeaders};
 pub use faults::{Action, Fault, FrameSet, Lag, Nth};
-pub use hil_devices::core_nic::{Entry, QueueRule};
+pub use hil_devices::core_queue::{Entry, QueueRule};
 pub use host::DATA_CLASS;
 pub use measure::{Levels, Measure, Measured, MeasuredPort, Window};
 pub use measured_flows::MeasuredFlowQueue;
@@ -65,7 +66,8 @@ use cc_core::wire::{self, AckFields, NoCrc, Response, Roce, Syndrome, cm};
 use cc_core::{Bytes, IntLayout, Nanos, Psn, Qpn, Rate};
 use cc_rp::Signals;
 use check::check;
-use core_nics::{CoreNics, Records, SplitNics};
+use core_nics::{CoreNics, Records, Runs, SplitNics};
+use core_stages::CoreStages;
 use faults::{Faults, FrameInfo, Held, Outcome};
 use hil_algorithms::settings::SettingsTable;
 use hil_algorithms::{Algorithm, CoreUse, NicCounters, NicGroup, NicSize};
@@ -172,7 +174,8 @@ pub struct Scenario<'a> {
     pub effects: Effects,
     /// What goes wrong, in the order of precedence.
     pub faults: &'a [Fault],
-    /// The cores that run the NICs of some hosts. Of several that are at a host and run the same part, the first counts.
+    /// The cores that run the NICs of some hosts and the stages of some switches. Of several that are at a node and run the same part,
+    /// the first counts.
     pub cores: &'a [Cores],
 }
 
@@ -339,7 +342,7 @@ pub struct Totals {
     pub queue_lengths: Vec<(Picos, Vec<QueueLengths>)>,
     /// What was measured, if it was.
     pub measured: Option<Measured>,
-    /// What each core of a host did, with the host's node number.
+    /// What each core did, with the node number of its host or switch.
     pub cores: Vec<(u32, CoreUse)>,
 }
 
@@ -717,7 +720,9 @@ impl<'a> Network<'a> {
         let Some(sampler) = &mut self.sampler else { return Ok(()) };
         let cores: Vec<(u32, usize)> = if self.has_cores {
             let waiting = |host: &Host| host.cores(&*self.groups[host.group()]).map(|(_, core)| core.waiting).sum();
-            self.hosts.iter().filter(|host| host.has_clocked_core()).map(|host| (host.node(), waiting(host))).collect()
+            let hosts = self.hosts.iter().filter(|host| host.has_clocked_core());
+            let switches = self.switches.iter().filter_map(|switch| Some((switch.node(), switch.core_queue()?)));
+            hosts.map(|host| (host.node(), waiting(host))).chain(switches).collect()
         } else {
             Vec::new()
         };
@@ -857,7 +862,9 @@ impl<'a> Network<'a> {
                     let seed = scenario.seed ^ (node as u64) << 32;
                     let place = (node as u32, ports.start, *kind == Kind::Relay);
                     let packets = (line_bytes, scenario.base_rtt);
-                    let switch = Switch::new(place, (own, buffer), packets, classes, stages, seed)?;
+                    let cores = self.cores_of_switch(scenario, node as u32, (own, &stages), packets, classes)?;
+                    let mut switch = Switch::new(place, (own, buffer), packets, classes, stages, seed)?;
+                    switch.put_on_cores(cores)?;
                     for port in ports.filter(|&port| switch.holds(port)) {
                         self.ports[port as usize].flow_queues = Some(Box::default());
                     }
@@ -865,7 +872,37 @@ impl<'a> Network<'a> {
                 }
             }
         }
+        for cores in scenario.cores.iter().filter(|cores| cores.part == Part::Stages && cores.design.is_some()) {
+            let run = |switch: &Switch| cores.run(switch.node(), Part::Stages) && switch.core_uses().next().is_some();
+            ensure!(
+                self.switches.iter().any(run),
+                "no switch has stages that can run on a core: expected {}, in this order, and no others at the same port",
+                core_stages::LATE.join(" and ")
+            );
+        }
         Ok(())
+    }
+
+    /// The stages of a switch that run on cores.
+    fn cores_of_switch(
+        &self,
+        scenario: &Scenario<'_>,
+        node: u32,
+        ports: (&[Port], &[Stages]),
+        (line_bytes, base_rtt): (u16, Nanos),
+        classes: u8,
+    ) -> Result<Vec<CoreStages>> {
+        let cores = scenario.cores.iter().find(|cores| cores.run(node, Part::Stages));
+        let Some(cores) = cores.and_then(|cores| Some((cores, cores.design?))) else { return Ok(Vec::new()) };
+        let link = cc_core::Link { line_rate: Rate::ZERO, mtu: Bytes::new(line_bytes.into()), base_rtt };
+        let on_cores = CoreStages::of_switch(cores, node, ports, (link, classes), &self.core_records)?;
+        ensure!(
+            cores.0.nodes.is_empty() || !on_cores.is_empty(),
+            "switch {node} has no stages that can run on a core: expected {} alone at a port, in this order. Other stages decide about \
+             the packet that leaves, and it does not wait for a core",
+            core_stages::LATE.join(" and ")
+        );
+        Ok(on_cores)
     }
 
     /// A group of NICs with these cores for reaction point and notification point.
@@ -898,12 +935,16 @@ impl<'a> Network<'a> {
         })
     }
 
-    /// What the cores of hosts did with the events since the last call, if [`Cores::keep_log`] says so: the host's node number, the
-    /// part of its NIC that the core runs ([`Part::name`]), and the event.
+    /// What the cores did with the events since the last call, if [`Cores::keep_log`] says so: the node number of the host or switch,
+    /// the part of it that the core runs ([`Part::name`]), and the event.
     pub fn take_core_log(&mut self) -> Vec<(u32, &'static str, Entry)> {
         let nodes: BTreeMap<(usize, usize), u32> = self.hosts.iter().map(|host| (host.place(), host.node())).collect();
         let log = std::mem::take(&mut *self.core_records.log.borrow_mut());
-        log.into_iter().map(|(place, part, entry)| (nodes[&place], part, entry)).collect()
+        let node = |runs| match runs {
+            Runs::Nic(group, nic) => nodes[&(group, nic)],
+            Runs::Switch(node) => node,
+        };
+        log.into_iter().map(|(runs, part, entry)| (node(runs), part, entry)).collect()
     }
 
     /// The time that the models of cores have taken on this machine.
@@ -1002,7 +1043,8 @@ impl<'a> Network<'a> {
              slots in use: a fault of the simulation",
             self.slab.len()
         );
-        self.totals.cores = self.hosts.iter().flat_map(|host| host.cores(&*self.groups[host.group()])).collect();
+        let of_hosts = self.hosts.iter().flat_map(|host| host.cores(&*self.groups[host.group()]));
+        self.totals.cores = of_hosts.chain(self.switches.iter().flat_map(Switch::core_uses)).collect();
         let mut counters: BTreeMap<&str, u64> = BTreeMap::new();
         for host in &self.hosts {
             let NicCounters { rp, np, .. } = host.counters(&*self.groups[host.group()]);

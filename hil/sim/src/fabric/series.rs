@@ -28,7 +28,7 @@ pub enum Quantity {
     /// Congestion notifications that a flow's NIC was given: CNPs, and marks that acknowledgements returned in place of CNPs: an
     /// amount.
     Cnps,
-    /// Events in front of the cores of a host, those in service included; of the host's port.
+    /// Events in front of the cores of a host or switch, those in service included; of its first port.
     CoreQueue,
 }
 
@@ -124,7 +124,7 @@ pub(super) struct Sampler<'a> {
     ports: Vec<((u32, u32), bool, [u64; CLASSES + 4])>,
     /// The same for each flow: [`Quantity::OF_FLOW`].
     flows: Vec<[u64; 4]>,
-    /// The queue of the cores of each host that has any.
+    /// The queue of the cores of each host or switch that has any.
     cores: Vec<u64>,
 }
 
@@ -140,7 +140,7 @@ impl<'a> Sampler<'a> {
         Self { interval, sink, ports, flows: vec![Default::default(); flows], cores: Vec::new() }
     }
 
-    /// Samples the times from `at` up to `now`, between which nothing happened. `cores` are the hosts that have cores, each with the
+    /// Samples the times from `at` up to `now`, between which nothing happened. `cores` are the nodes that have cores, each with the
     /// length of their queue. Returns the next time.
     pub(super) fn sample(
         &mut self,

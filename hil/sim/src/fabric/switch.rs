@@ -2,6 +2,7 @@
 
 use super::buffer::{Ingress, Part, SharedBuffer};
 use super::calendar::{Class as EventClass, Event as Scheduled};
+use super::core_stages::CoreStages;
 use super::faults::{FrameInfo, FrameSet, Held, Outcome};
 use super::host::REST;
 use super::packets::{InFlight, Kind, Meta, PacketId};
@@ -13,7 +14,7 @@ use crate::packet;
 use anyhow::{Context, Result, ensure};
 use cc_core::table::Heap;
 use cc_core::wire::shim::IntShim;
-use cc_core::wire::{self, CnpMarking, NoCrc, RateFrame, Roce, pfc};
+use cc_core::wire::{self, CnpMarking, NoCrc, RateFrame, RateMessage, Roce, pfc};
 use cc_core::{Bytes, CnpBody, Ecn, Hop, Link, Mark, Nanos, Rate};
 use cc_cp::list::StageList;
 use cc_cp::mlcc::per_flow_queues::PerFlowQueues;
@@ -22,6 +23,7 @@ use cc_cp::swing::Relays;
 use cc_cp::{
     Emit, Event, Kind as EventKind, Kinds, OnQueues, Packet, PeerMessage, Queue, QueueStage, SendPfc, Stage, Verdict,
 };
+use hil_algorithms::CoreUse;
 use programs::switch_ring::{self, Room};
 
 /// A switch.
@@ -30,6 +32,8 @@ pub(super) struct Switch {
     first_port: u32,
     /// Its stages: one chain for all ports that have the same ones.
     chains: Vec<Chain>,
+    /// The chains that run on cores. In their places in `chains` are empty ones.
+    cores: Vec<CoreStages>,
     /// What each port has of them.
     stages: Vec<PortStages>,
     /// A port has stages that hold flows, or take replies or packets that join its queues.
@@ -116,27 +120,49 @@ impl Notice {
 const NO_FLOW: u32 = u32::MAX;
 
 /// Where stages send their frames.
-struct Output<'a> {
+pub(super) struct Output<'a> {
     slab: &'a mut InFlight,
     /// The ports of the switch.
-    ports: &'a [Port],
+    pub(super) ports: &'a [Port],
     sent: &'a mut Vec<Sent>,
     injected: &'a mut u64,
     /// The flow of the packet that the stages are given.
-    flow: u32,
+    pub(super) flow: u32,
+}
+
+impl Output<'_> {
+    /// Sends a frame that stages on a core have built: a rate for the other end of the link at a queue that has them, or a CNP to
+    /// the sender of a flow.
+    pub(super) fn send_frame(&mut self, frame: &[u8], flow: Option<u32>, has_stages: impl Fn(Queue) -> bool) {
+        if let Ok(message) = RateMessage::parse(frame, frame.len()) {
+            let queue = Queue { port: message.port, class: message.priority };
+            if has_stages(queue) {
+                self.sent.push(Sent::Peer(queue, PeerMessage::Rate(message)));
+            }
+        } else if let Some(flow) = flow.filter(|&flow| flow != NO_FLOW) {
+            // Packets of the network have no ICRC.
+            let mut frame = frame.to_vec();
+            wire::write_icrc::<NoCrc>(&mut frame);
+            self.send_cnp(&frame, flow);
+        }
+    }
+
+    /// Puts a CNP in a slot, whole, with zeros for its ICRC.
+    fn send_cnp(&mut self, frame: &[u8], flow: u32) {
+        let bytes = frame.len() as u16;
+        let meta = Meta { flow, kind: Kind::Cnp, wire_len: bytes, line_bytes: bytes, ..Meta::default() };
+        self.sent.push(Sent::Cnp(self.slab.insert(meta, frame)));
+        *self.injected += 1;
+    }
 }
 
 impl Emit for Output<'_> {
-    /// Puts the CNP in a slot, whole, with zeros for its ICRC.
     fn cnp(&mut self, about: &Roce<'_>, body: CnpBody, hop: Option<Hop>) {
         let mut room: Room = [0; IntShim::LONGEST];
         let mut buffer = [0; 512];
         let cnp = switch_ring::cnp(about, body, hop, CnpMarking::default(), &mut room);
         if let Some(Ok(len)) = cnp.map(|cnp| cnp.emit::<NoCrc>(&mut buffer)) {
-            let (flow, bytes) = (self.flow, len as u16);
-            let meta = Meta { flow, kind: Kind::Cnp, wire_len: bytes, line_bytes: bytes, ..Meta::default() };
-            self.sent.push(Sent::Cnp(self.slab.insert(meta, &buffer[..len])));
-            *self.injected += 1;
+            self.send_cnp(&buffer[..len], self.flow);
         }
     }
 
@@ -241,6 +267,7 @@ impl Switch {
             node,
             first_port,
             chains,
+            cores: Vec::new(),
             follows_flows: port_stages
                 .iter()
                 .any(|stages| stages.takes_replies || stages.takes.contains(EventKind::Enqueue)),
@@ -254,6 +281,27 @@ impl Switch {
         })
     }
 
+    /// Lets these chains run on cores.
+    pub(super) fn put_on_cores(&mut self, cores: Vec<CoreStages>) -> Result<()> {
+        for core in &cores {
+            let place = self.stages[usize::from(core.first_port())].chain;
+            self.chains[usize::from(place)] = list(&Stages::new(), self.stages.len())?;
+        }
+        self.cores = cores;
+        Ok(())
+    }
+
+    /// What its cores did.
+    pub(super) fn core_uses(&self) -> impl Iterator<Item = (u32, CoreUse)> {
+        self.cores.iter().map(|core| (self.node, core.usage()))
+    }
+
+    /// The events in front of its cores, if it has any with a clock.
+    pub(super) fn core_queue(&self) -> Option<usize> {
+        let clocked = || self.cores.iter().filter(|core| core.is_clocked());
+        clocked().next().map(|_| clocked().map(|core| core.usage().waiting).sum())
+    }
+
     /// Whether stages of a port read headers: these may send CNPs, which name a flow by its receiver and the queue pair there.
     pub(super) fn reads_headers(&self) -> bool {
         self.stages.iter().any(|stages| stages.reads_headers)
@@ -262,8 +310,14 @@ impl Switch {
     /// The pseudo queue of a port, counted over all nodes: the bytes and the rates of all classes together.
     fn pseudo_queue(&self, port: u32) -> Option<(u32, Rate)> {
         let chain = &self.chains[usize::from(self.stages(port).chain)];
-        let queue = |class| Queue { port: (port - self.first_port) as u16, class };
-        let of_classes = (0..Queue::CLASSES as u8).filter_map(|class| chain.stages().pseudo_queue(queue(class)));
+        let of_queue = |class| {
+            let queue = Queue { port: (port - self.first_port) as u16, class };
+            match self.cores.iter().find(|core| core.serves(queue)) {
+                None => chain.stages().pseudo_queue(queue),
+                Some(core) => core.pseudo_queue(queue),
+            }
+        };
+        let of_classes = (0..Queue::CLASSES as u8).filter_map(of_queue);
         let sum =
             of_classes.reduce(|(bytes, rate), (more, other)| (bytes.saturating_add(more), rate.saturating_add(other)));
         sum.map(|(bytes, rate)| (bytes.get(), rate))
@@ -286,7 +340,8 @@ impl Switch {
 
     /// When its stages are to be called next.
     fn next_wake(&self) -> u64 {
-        self.chains.iter().map(|chain| chain.next_wake().nanos()).min().unwrap_or(u64::MAX)
+        let chains = self.chains.iter().map(|chain| chain.next_wake().nanos());
+        chains.chain(self.cores.iter().map(CoreStages::next_wake)).min().unwrap_or(u64::MAX)
     }
 
     /// Its node number.
@@ -296,16 +351,30 @@ impl Switch {
 }
 
 impl Network<'_> {
-    /// Gives the stages of a switch an event of a port's queue. `flow` is that of its packet. What they emit is kept for
-    /// [`Network::send_emitted`].
-    fn stage(&mut self, now: Picos, switch: u32, port: u32, class: u8, flow: u32, event: &Event<'_>) -> Verdict {
+    /// Gives the stages of a switch an event of a port's queue, with the flow and the bytes of its packet; the bytes are empty if the
+    /// stages do not read headers. What they emit is kept for [`Network::send_emitted`].
+    fn stage(
+        &mut self,
+        now: Picos,
+        switch: u32,
+        (port, class): (u32, u8),
+        (flow, frame): (u32, &[u8]),
+        event: &Event<'_>,
+    ) -> Verdict {
         let at = &mut self.switches[switch as usize];
-        let Switch { first_port, chains, stages, sent, .. } = at;
+        let Switch { first_port, chains, cores, stages, sent, .. } = at;
         let ports = &self.ports[*first_port as usize..];
         let number = (port - *first_port) as u16;
         let queue = Queue { port: number, class };
-        let chain = &mut chains[usize::from(stages[usize::from(number)].chain)];
+        let PortStages { chain, takes, .. } = stages[usize::from(number)];
+        let chain = &mut chains[usize::from(chain)];
         let mut output = Output { slab: &mut self.slab, ports, sent, injected: &mut self.totals.injected, flow };
+        if !cores.is_empty()
+            && takes.contains(event.kind())
+            && let Some(core) = cores.iter_mut().find(|core| core.serves(queue))
+        {
+            return core.deliver(now, queue, event, frame, &mut output);
+        }
         chain.on(instant(now), queue, event, &mut output)
     }
 
@@ -431,7 +500,8 @@ impl Network<'_> {
         let bytes = u32::from(line_bytes);
         if kind == Kind::Data && self.switches[switch as usize].stages(ingress).takes.contains(EventKind::Release) {
             let queued = Bytes::new(self.ports[ingress as usize].arrived[usize::from(class)]);
-            self.stage(now, switch, ingress, class, flow, &Event::Release { bytes: Bytes::new(bytes), queued });
+            let event = Event::Release { bytes: Bytes::new(bytes), queued };
+            self.stage(now, switch, (ingress, class), (flow, &[]), &event);
         }
         let counted = &mut self.ports[ingress as usize].arrived[usize::from(class)];
         let arrived = *counted;
@@ -477,7 +547,7 @@ impl Network<'_> {
         let at = &self.switches[switch as usize];
         if kind == Kind::Data && at.stages(egress).takes.contains(EventKind::Enqueue) {
             let event = Event::Enqueue { bytes: Bytes::new(line_bytes.into()) };
-            self.stage(now, switch, egress, class, flow, &event);
+            self.stage(now, switch, (egress, class), (flow, &[]), &event);
             self.measure_pseudo_queue(now, switch, egress);
             self.send_emitted(now, switch)?;
         }
@@ -502,12 +572,13 @@ impl Network<'_> {
         let queued = Bytes::new(self.ports[ingress as usize].arrived[usize::from(class)]);
         let bytes = Bytes::new(line_bytes.into());
         let verdict = if self.switches[switch as usize].stages(ingress).reads_headers {
-            self.with_headers(packet, |network, roce, _| {
-                let packet = Packet { bytes, roce: Some(roce) };
-                Ok(network.stage(now, switch, ingress, class, flow, &Event::Arrival { packet, queued }))
+            self.with_headers(packet, |network, roce, frame| {
+                let event = Event::Arrival { packet: Packet { bytes, roce: Some(roce) }, queued };
+                Ok(network.stage(now, switch, (ingress, class), (flow, frame), &event))
             })?
         } else {
-            self.stage(now, switch, ingress, class, flow, &Event::Arrival { packet: Packet::of(bytes), queued })
+            let event = Event::Arrival { packet: Packet::of(bytes), queued };
+            self.stage(now, switch, (ingress, class), (flow, &[]), &event)
         };
         Ok(!verdict.drop)
     }
@@ -594,15 +665,15 @@ impl Network<'_> {
             });
             let port_queued = Bytes::new(all_behind + of_packet);
             let (ecn, mut verdict) = if reads_headers {
-                self.with_headers(packet, |network, roce, _| {
+                self.with_headers(packet, |network, roce, frame| {
                     let packet = Packet { bytes, roce: Some(roce) };
                     let event = Event::Departure { packet, ecn: roce.ecn, queued, port_queued };
-                    Ok((roce.ecn, network.stage(now, switch, egress, class, flow, &event)))
+                    Ok((roce.ecn, network.stage(now, switch, (egress, class), (flow, frame), &event)))
                 })?
             } else {
                 let ecn = wire::ecn(self.slab.header(packet)).unwrap_or(Ecn::NotEct);
                 let event = Event::Departure { packet: Packet::of(bytes), ecn, queued, port_queued };
-                (ecn, self.stage(now, switch, egress, class, flow, &event))
+                (ecn, self.stage(now, switch, (egress, class), (flow, &[]), &event))
             };
             let mut leaves_with = verdict.leaves_with(ecn);
             if leaves_with != ecn && self.ports[egress as usize].unmarked >> class & 1 != 0 {
@@ -629,6 +700,9 @@ impl Network<'_> {
     /// Those of the tap, to which the CNPs are passed.
     pub(super) fn send_emitted(&mut self, now: Picos, switch: u32) -> Result<()> {
         let at = &mut self.switches[switch as usize];
+        if let Some(fault) = at.cores.iter_mut().find_map(CoreStages::take_fault) {
+            return Err(fault.context(format!("the core of switch {}", at.node)));
+        }
         let wake = at.next_wake().max(now.div_ceil(1_000)).saturating_mul(1_000);
         let rests = self.open_flows == 0 && wake > at.active_at + REST;
         if wake < at.wake_at && !rests {
@@ -767,12 +841,12 @@ impl Network<'_> {
                 let time = at.quantum().pause(quanta);
                 let queued = Bytes::new(at.data[usize::from(class)].bytes);
                 let port = self.switches[switch as usize].across(port);
-                self.stage(now, switch, port, class, NO_FLOW, &Event::Pause { time, queued });
+                self.stage(now, switch, (port, class), (NO_FLOW, &[]), &Event::Pause { time, queued });
                 self.send_emitted(now, switch)
             }
             (Notice::Peer(class, message), Place::Switch(switch)) => {
                 self.switches[switch as usize].feedback.messages_received += 1;
-                self.stage(now, switch, port, class, NO_FLOW, &Event::Peer(message));
+                self.stage(now, switch, (port, class), (NO_FLOW, &[]), &Event::Peer(message));
                 self.send_emitted(now, switch)
             }
             (Notice::Peer(..), Place::Host(_)) => Ok(()),
@@ -798,7 +872,7 @@ impl Network<'_> {
             return Ok(());
         }
         at.wake_at = Picos::MAX;
-        let Switch { first_port, chains, sent, .. } = at;
+        let Switch { first_port, chains, cores, sent, .. } = at;
         let ports = &self.ports[*first_port as usize..];
         let injected = &mut self.totals.injected;
         let mut output = Output { slab: &mut self.slab, ports, sent, injected, flow: NO_FLOW };
@@ -806,6 +880,9 @@ impl Network<'_> {
             while chain.next_wake() <= instant(now) {
                 chain.wake(instant(now), &mut output);
             }
+        }
+        for core in cores {
+            core.run(now, &mut output);
         }
         if self.measurement.is_some() {
             let at = &self.switches[switch as usize];

@@ -97,6 +97,15 @@ pub(super) fn hosts(table: &Table<'_>, topology: &Topology) -> Result<Vec<u32>> 
     }
 }
 
+/// The switches that run stages on cores; none for all.
+pub(super) fn switches(table: &Table<'_>, topology: &Topology) -> Result<Vec<u32>> {
+    let switches = nodes(table, topology, "switches")?;
+    match switches.iter().find(|&&node| topology.nodes[node as usize] == Kind::Host) {
+        Some(node) => Err(table.error(&format!("`switches`: node {node} is a host, expected a switch"))),
+        None => Ok(switches),
+    }
+}
+
 /// A rule for the clocks of hosts.
 fn clock(table: &Table<'_>, topology: &Topology) -> Result<Fault> {
     let signed = |value: &DeValue<'_>| {
