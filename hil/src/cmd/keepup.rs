@@ -141,7 +141,7 @@ pub(crate) fn print(args: &Args) -> Result<()> {
                 });
                 writeln!(
                     output,
-                    "| `{algorithm}` | {of} | `{}` | {limit} | {native} | {} | {} |",
+                    "| {algorithm} | {of} | `{}` | {limit} | {native} | {} | {} |",
                     cores.name(),
                     lose?,
                     join?
