@@ -4,7 +4,10 @@ use cc_core::table::Handle;
 use cc_core::wire::opcode::Class;
 use cc_core::wire::{Parsed, Pfc, Roce, Syndrome};
 use cc_core::{Bytes, CnpBodyKind, Instant, Nanos, Psn, Qpn};
+use cc_np::RxMeta;
+use cc_rp::AckProgress;
 use hil_algorithms::RxFields;
+use programs::RxInfo as _;
 use programs::descriptor::{Descriptor, DescriptorKind};
 
 /// The bytes of a received frame.
@@ -179,19 +182,13 @@ impl<'a> NicEvent<'a> {
         let frame = RxFrame { bytes, wire_len: descriptor.wire_bytes };
         let (flow, qpn) = (Handle::from_bits(descriptor.handle), Qpn::new(descriptor.qpn));
         Some(match (descriptor.kind, packet) {
-            (FRAME, Some(Parsed::Roce(roce))) => Self::Packet {
-                roce,
-                frame,
-                meta: RxFields {
-                    acked: Bytes::new(descriptor.acked),
-                    rtt: (descriptor.rtt != Descriptor::UNKNOWN_RTT).then_some(Nanos::new(descriptor.rtt)),
-                    remote: (descriptor.qpn != Descriptor::UNKNOWN_QPN).then_some(qpn),
-                    msn: (descriptor.msn != Descriptor::NO_ACK).then_some(descriptor.msn),
-                    arrived: Instant::from_nanos(descriptor.now()),
-                    rx_buffer_level: (descriptor.handle & 0x1f) as u8,
-                    coalesced: descriptor.coalesced,
-                },
-            },
+            (FRAME, Some(Parsed::Roce(roce))) => {
+                let AckProgress { acked, rtt } = descriptor.progress();
+                let RxMeta { remote, msn, rx_buffer_level, .. } = descriptor.rx();
+                let (arrived, coalesced) = (Instant::from_nanos(descriptor.now()), descriptor.coalesced());
+                let meta = RxFields { acked, rtt, remote, msn, arrived, rx_buffer_level, coalesced };
+                Self::Packet { roce, frame, meta }
+            }
             (FRAME, Some(Parsed::Pfc(pfc))) => Self::Pause { pfc, frame },
             (CONNECT, Some(Parsed::Roce(roce))) => Self::Connect { roce, frame, remote: qpn },
             (LEARN_REMOTE, Some(Parsed::Roce(roce))) => Self::LearnRemote { roce, frame, flow },
