@@ -2,7 +2,6 @@
 //!
 //! There are 40 trials for each algorithm, or as many as the environment variable `CNP_TRIALS` says: `.ci/cnps` makes 10,000.
 
-use cc_core::Nanos;
 use cc_core::wire::{Roce, opcode};
 use cc_cp::red::RedSettings;
 use hil_capture::{Source, Writer};
@@ -22,17 +21,7 @@ type Record = (u64, Vec<u8>);
 
 /// Eight hosts that congest a port of 40 Gb/s for 0.8 ms: the frames to and from the receiver.
 fn incast(algorithm: &str) -> Vec<Record> {
-    let scenario = Incast {
-        senders: 8,
-        gbps: 40,
-        delay: Nanos::new(1_000),
-        payload: 1_024,
-        message: 16,
-        duration: Nanos::new(800_000),
-        pauses: None,
-        records: None,
-        seed: 1,
-    };
+    let scenario = Incast { gbps: 40, ..Incast::SAMPLE };
     let red = RedSettings { kmin: 5_000, kmax: 200_000, pmax: 10_000, reference_rate: 0 };
     let mut frames = Vec::new();
     named::run(&scenario, algorithm, None, red, &mut |time, frame| {

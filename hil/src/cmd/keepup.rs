@@ -5,8 +5,8 @@ use hil_algorithms::CoreUse;
 use hil_cores::firmware;
 use hil_sim::fabric::{Cores, Part, Totals};
 use hil_sim::input::Input;
+use hil_sim::source::Source;
 use hil_sim::summary::{Percentiles, slowdowns};
-use std::fs;
 use std::io::{Write, stdout};
 
 /// Arguments of `hil keepup`.
@@ -44,10 +44,7 @@ fn scenario(algorithm: &str, senders: u32, gbps: f64) -> Result<Input> {
          [[workload]]\nkind = \"incast\"\nreceiver = 0\nsenders = {senders}\nbytes = \"1MB\"\nspread = \"2us\"\n",
         senders + 1
     );
-    let folder = tempfile::tempdir()?;
-    let path = folder.path().join("keepup.toml");
-    fs::write(&path, text)?;
-    hil_sim::read(&path, None)
+    hil_sim::scenario::parse(&Source::of("keepup", text), None)
 }
 
 /// What the cores did, all together.
