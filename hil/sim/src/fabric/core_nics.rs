@@ -172,6 +172,22 @@ pub(super) struct Records {
     pub(super) worked: Cell<Duration>,
 }
 
+impl Records {
+    /// Calls a function in which a core works, and counts the time.
+    pub(super) fn timed<T>(&self, work: impl FnOnce() -> T) -> T {
+        let begun = HostInstant::now();
+        let done = work();
+        self.worked.update(|worked| worked + begun.elapsed());
+        done
+    }
+
+    /// Keeps what the core with this number has done.
+    pub(super) fn keep(&self, runs: Runs, part: Part, core: usize, log: Vec<Entry>) {
+        let records = log.into_iter().map(|entry| (runs, part.name(), Entry { core, ..entry }));
+        self.log.borrow_mut().extend(records);
+    }
+}
+
 /// NICs on cores.
 pub(super) struct CoreNics {
     algorithm: Box<dyn Algorithm>,
@@ -245,16 +261,11 @@ impl CoreNics {
         if self.fault.is_some() {
             return None;
         }
-        let begun = HostInstant::now();
         let core = &mut self.nics[nic].core;
-        let done = call(core);
-        self.records.worked.update(|worked| worked + begun.elapsed());
+        let done = self.records.timed(|| call(core));
         if self.keeps_log {
-            let place = Runs::Nic(self.group, nic / self.per_host);
-            let core_of_host = nic % self.per_host;
-            let entries = core.core_mut().take_log().into_iter();
-            let entries = entries.map(|entry| (place, self.part.name(), Entry { core: core_of_host, ..entry }));
-            self.records.log.borrow_mut().extend(entries);
+            let (runs, log) = (Runs::Nic(self.group, nic / self.per_host), core.core_mut().take_log());
+            self.records.keep(runs, self.part, nic % self.per_host, log);
         }
         done.map_err(|error| self.fault = Some(error)).ok()
     }

@@ -21,7 +21,6 @@ use programs::descriptor::Descriptor;
 use programs::layout::ImageInfo;
 use programs::switch_ring::{PORTS, QUEUES, StageAction, SwitchEvent, rate_frame};
 use std::rc::Rc;
-use std::time::Instant as HostInstant;
 
 /// The stages whose decisions may come late: they send CNPs and messages, and do the same to every packet with the same ECN bits.
 /// What other stages decide, they decide about the packet that leaves, from the queue at that moment.
@@ -149,13 +148,9 @@ impl CoreStages {
             let arrived = ports[usize::from(port)].arrived[usize::from(class)];
             self.core.set_queued(Queue { port, class }.index() as u32, arrived);
         }
-        let begun = HostInstant::now();
-        let done = call(&mut self.core);
-        self.records.worked.update(|worked| worked + begun.elapsed());
+        let done = self.records.timed(|| call(&mut self.core));
         if self.keeps_log {
-            let entries = self.core.take_log().into_iter();
-            let entries = entries.map(|entry| (Runs::Switch(self.node), Part::Stages.name(), entry));
-            self.records.log.borrow_mut().extend(entries);
+            self.records.keep(Runs::Switch(self.node), Part::Stages, 0, self.core.take_log());
         }
         done.map_err(|error| self.fault = Some(error)).ok()
     }
