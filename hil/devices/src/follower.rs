@@ -1,5 +1,5 @@
-//! Follows an image of a NIC or switch that runs in its own time: handles each event natively when the image has logged it, at the time that the
-//! image has logged, and compares the actions of both.
+//! Follows an image of a NIC or switch that runs in its own time: handles each event natively when the image has logged it, at
+//! the time that the image has logged, and compares the actions of both.
 
 use super::device::{Decisions, Difference};
 use super::event::Joins;

@@ -999,8 +999,8 @@ impl Network<'_> {
         if may_send { self.transmit(now, host) } else { Ok(()) }
     }
 
-    /// Calls a function with a copy of the headers of a packet, parsed and as bytes: the frames that a NIC or a stage sends are put in slots of the same
-    /// slab.
+    /// Calls a function with a copy of the headers of a packet, parsed and as bytes: the frames that a NIC or a stage sends are put
+    /// in slots of the same slab.
     ///
     /// # Errors
     /// Those of the function.

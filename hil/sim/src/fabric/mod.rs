@@ -938,8 +938,11 @@ impl<'a> Network<'a> {
     /// What the cores did with the events since the last call, if [`Cores::keep_log`] says so: the node number of the host or switch,
     /// the part of it that the core runs ([`Part::name`]), and the event.
     pub fn take_core_log(&mut self) -> Vec<(u32, &'static str, Entry)> {
-        let nodes: BTreeMap<(usize, usize), u32> = self.hosts.iter().map(|host| (host.place(), host.node())).collect();
         let log = std::mem::take(&mut *self.core_records.log.borrow_mut());
+        if log.is_empty() {
+            return Vec::new();
+        }
+        let nodes: BTreeMap<(usize, usize), u32> = self.hosts.iter().map(|host| (host.place(), host.node())).collect();
         let node = |runs| match runs {
             Runs::Nic(group, nic) => nodes[&(group, nic)],
             Runs::Switch(node) => node,
