@@ -188,14 +188,59 @@ impl Records {
     }
 }
 
-/// NICs on cores.
-pub(super) struct CoreNics {
+/// What NICs on cores that are alike are made from.
+pub(super) struct Prototype {
     algorithm: Box<dyn Algorithm>,
     settings: ResolvedSettings,
     /// A board whose image waits for its first event.
-    prototype: Board<AnyCore>,
+    board: Board<AnyCore>,
     pace: Pace,
     rule: QueueRule,
+}
+
+impl Prototype {
+    /// Reads the image of these cores, and starts it with these settings.
+    ///
+    /// # Errors
+    /// The image cannot be built, read or started, or it reports other tables than the library has.
+    pub(super) fn new(
+        cores: &Cores,
+        design: Design,
+        (name, link, [rp, np]): (&str, Link, [&SettingsTable; 2]),
+    ) -> Result<Self> {
+        let algorithm = algorithm(name)?;
+        let mut settings = ResolvedSettings::by(&*algorithm, &Request::default())?;
+        (settings.rp, settings.np, settings.link) = (rp.clone(), np.clone(), link);
+        let (image, pace) = cores.image(name, design)?;
+        let core = design.model(&RAM, DEVICES, 0, image.entry);
+        let board = board_with(core, &image, &boot(&settings), pace)?;
+        let (image, library) = (board.report()?, algorithm.info(NicSize::Full));
+        ensure!(image == library, "the image reports {image:?}, the library {library:?}: expected an image of {name}");
+        Ok(Self { algorithm, settings, board, pace, rule: cores.queue })
+    }
+
+    /// Bytes of a full data packet on the line, without preamble, check sequence and gap.
+    pub(super) const fn line_bytes(&self) -> u32 {
+        self.settings.link.mtu.get()
+    }
+
+    /// A NIC of the library, with tables of the image's sizes.
+    fn native(&self) -> Result<Native> {
+        Native::new(&*self.algorithm, &self.settings, NicSize::Full)
+    }
+
+    /// A NIC that has handled nothing.
+    ///
+    /// # Errors
+    /// The model of the core cannot be copied.
+    pub(super) fn nic(&self) -> Result<CoreNic<AnyCore>> {
+        Ok(CoreNic::new(self.native()?, self.native()?, self.board.fork()?, self.pace, self.rule))
+    }
+}
+
+/// NICs on cores.
+pub(super) struct CoreNics {
+    prototype: Prototype,
     nics: Vec<Nic>,
     /// The first error.
     fault: Option<Error>,
@@ -222,32 +267,13 @@ impl CoreNics {
     /// A group without NICs, with its number.
     ///
     /// # Errors
-    /// The image cannot be built, read or started, or it reports other tables than the library has.
-    pub(super) fn new(
-        cores: &Cores,
-        design: Design,
-        (name, link, [rp, np]): (&str, Link, [&SettingsTable; 2]),
-        group: usize,
-        records: Rc<Records>,
-    ) -> Result<Self> {
-        let algorithm = algorithm(name)?;
-        let mut settings = ResolvedSettings::by(&*algorithm, &Request::default())?;
-        (settings.rp, settings.np, settings.link) = (rp.clone(), np.clone(), link);
-        let (image, pace) = cores.image(name, design)?;
-        let core = design.model(&RAM, DEVICES, 0, image.entry);
-        let prototype = board_with(core, &image, &boot(&settings), pace)?;
-        let (image, library) = (prototype.report()?, algorithm.info(NicSize::Full));
-        ensure!(image == library, "the image reports {image:?}, the library {library:?}: expected an image of {name}");
-        let acknowledges = Native::new(&*algorithm, &settings, NicSize::Full)?.group().acknowledges();
+    /// The notification point cannot be made with the settings.
+    pub(super) fn new(cores: &Cores, prototype: Prototype, group: usize, records: Rc<Records>) -> Result<Self> {
         Ok(Self {
-            algorithm,
-            settings,
+            acknowledges: prototype.native()?.group().acknowledges(),
             prototype,
-            pace,
-            rule: cores.queue,
             nics: Vec::new(),
             fault: None,
-            acknowledges,
             keeps_log: cores.keep_log,
             per_host: cores.count,
             part: cores.part,
@@ -280,13 +306,13 @@ impl CoreNics {
     ) -> Option<(LogKind, u32)> {
         let logged = self.with(nic, |core| core.deliver(now.nanos(), event))?;
         if let Some(flow) = logged.and_then(native::opened) {
-            let pacer = Pacer::new(now.stamp(), self.settings.link.line_rate, Bytes::MAX);
+            let pacer = Pacer::new(now.stamp(), self.prototype.settings.link.line_rate, Bytes::MAX);
             let pacers = &mut self.nics[nic].pacers;
             let slot = usize::from(flow.index());
             pacers.resize(pacers.len().max(slot + 1), None);
             pacers[slot] = Some((flow, now, pacer));
         }
-        if let Some(out) = out.filter(|_| self.pace == Pace::Lockstep) {
+        if let Some(out) = out.filter(|_| self.prototype.pace == Pace::Lockstep) {
             let Nic { core, pacers } = &mut self.nics[nic];
             while let Some(Effect { action, .. }) = core.core_mut().take_ready() {
                 act(pacers, &action, out);
@@ -321,11 +347,8 @@ const fn rx_frame<'a>(packet: &Roce<'_>, bytes: &'a [u8]) -> RxFrame<'a> {
 
 impl NicGroup for CoreNics {
     fn add(&mut self, _: Instant, _: usize, _: usize) -> usize {
-        let native = || Native::new(&*self.algorithm, &self.settings, NicSize::Full);
-        let made = native().and_then(|one| Ok((one, native()?, self.prototype.fork()?)));
-        let (one, other, board) =
-            made.expect("a model can be copied, and the settings were checked when the group was made");
-        let mut core = CoreNic::new(one, other, board, self.pace, self.rule);
+        let made = self.prototype.nic();
+        let mut core = made.expect("a model can be copied, and the settings were checked when the group was made");
         if self.keeps_log {
             core.core_mut().keep_log();
         }

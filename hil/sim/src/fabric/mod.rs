@@ -8,6 +8,7 @@ pub(crate) mod calendar;
 mod check;
 mod core_nics;
 mod core_stages;
+mod core_streams;
 mod deadlock;
 mod effects;
 mod failures;
@@ -35,6 +36,7 @@ mod watchdog;
 
 pub use buffer::{Buffer, Headroom, Limits, Threshold};
 pub use core_nics::{Cores, Part};
+pub use core_streams::{CoreStreams, EventKind};
 pub use deadlock::{Deadlock, QueuePlace};
 pub use effects::{Effects, LineHeaders};
 pub use faults::{Action, Fault, FrameSet, Lag, Nth};
@@ -66,7 +68,7 @@ use cc_core::wire::{self, AckFields, NoCrc, Response, Roce, Syndrome, cm};
 use cc_core::{Bytes, IntLayout, Nanos, Psn, Qpn, Rate};
 use cc_rp::Signals;
 use check::check;
-use core_nics::{CoreNics, Records, Runs, SplitNics};
+use core_nics::{CoreNics, Prototype, Records, Runs, SplitNics};
 use core_stages::CoreStages;
 use faults::{Faults, FrameInfo, Held, Outcome};
 use hil_algorithms::settings::SettingsTable;
@@ -220,6 +222,15 @@ impl<'a> Scenario<'a> {
             effects: Effects::default(),
             faults: &[],
             cores: &[],
+        }
+    }
+
+    /// The link of a host's NIC whose port has this speed, with the bytes of a full data packet on the line.
+    fn link(&self, host: u32, bits_per_second: u64, line_bytes: u16) -> cc_core::Link {
+        cc_core::Link {
+            line_rate: Rate::from_bits_per_second(bits_per_second),
+            mtu: Bytes::new(line_bytes.into()),
+            base_rtt: self.base_rtts.get(&host).copied().unwrap_or(self.base_rtt),
         }
     }
 
@@ -453,6 +464,8 @@ pub struct Examples {
     acks: [Vec<u8>; 2],
     /// Bytes of the longest packet of a slot.
     room: usize,
+    /// Bytes of a full data packet on the line.
+    line_bytes: u16,
 }
 
 impl Examples {
@@ -478,7 +491,9 @@ impl Examples {
             0
         };
         let room = data.len().max(packet::LONGEST_REPLY).max(handshake);
-        Ok(Self { acks: [transport, buffer[..len].to_vec()], data, room })
+        let headers = scenario.effects.line_headers;
+        let line_bytes = headers.map_or(layout.wire_len, |headers| headers.data + scenario.payload as u16);
+        Ok(Self { acks: [transport, buffer[..len].to_vec()], data, room, line_bytes })
     }
 }
 
@@ -497,7 +512,7 @@ impl<'a> Network<'a> {
         let flows = connect(scenario);
         let example = flows.first().context("no flow")?;
         let layout = format.template(example)?.1;
-        let line_bytes = effects.line_headers.map_or(layout.wire_len, |headers| headers.data + *payload as u16);
+        let line_bytes = examples.line_bytes;
         let frames = |port: &Port| port.bits_per_second() / (8_000 * u64::from(line_bytes));
         let events = EVENTS_PER_FRAME * ports.iter().map(frames).sum::<u64>();
         let longest = scenario.base_rtts.values().fold(scenario.base_rtt, |longest, rtt| longest.max(*rtt));
@@ -791,11 +806,7 @@ impl<'a> Network<'a> {
                     ensure!(ports.len() == 1, "host {node} has {} links: expected one", ports.len());
                     let port = &self.ports[ports.start as usize];
                     let speed = port.bits_per_second();
-                    let link = cc_core::Link {
-                        line_rate: Rate::from_bits_per_second(speed),
-                        mtu: Bytes::new(line_bytes.into()),
-                        base_rtt: scenario.base_rtts.get(&(node as u32)).copied().unwrap_or(scenario.base_rtt),
-                    };
+                    let link = scenario.link(node as u32, speed, line_bytes);
                     let cores = [Part::Rp, Part::Np]
                         .map(|part| scenario.cores.iter().find(|cores| cores.run(node as u32, part)));
                     let kind = (link, cores);
@@ -925,7 +936,9 @@ impl<'a> Network<'a> {
                     "faults of clocks are not simulated at hosts with cores: expected none, or no cores"
                 );
                 let of = (scenario.algorithm.name(), link, scenario.settings);
-                let nics = CoreNics::new(cores, design, of, self.groups.len(), Rc::clone(&self.core_records));
+                let nics = Prototype::new(cores, design, of).and_then(|prototype| {
+                    CoreNics::new(cores, prototype, self.groups.len(), Rc::clone(&self.core_records))
+                });
                 Box::new(nics.with_context(|| format!("a core {}", cores.name()))?)
             }
         };
