@@ -1,9 +1,10 @@
 //! `hil sweep` as a program: plans, killed and failing runs, and tables that are the same to the byte.
 
 use hil_cores::random::SplitMix;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 const SCENARIO: &str = "duration = \"20ms\"\n\n[topology]\nkind = \"star\"\nhosts = 5\nrate = \"100Gb/s\"\ndelay = \"1us\"\n\n\
@@ -91,8 +92,10 @@ fn a_sweep_that_was_killed_has_the_table_of_an_undisturbed_one() {
         kill_at(command(folder.path(), &["run", "b", "--jobs", "2"]).spawn().unwrap(), &b, count);
         assert!((count..60).contains(&results(&b).len()), "kill {kill} at {count}");
     }
-    // A leftover of a killed run, a result that is cut off, and one with another bit.
-    fs::write(b.join("results/000059.Xy1.part"), "{\"point\"").unwrap();
+    // Leftovers of killed runs, one of them an hour old, a result that is cut off, and one with another bit.
+    let [new, old] = ["000059.Xy1.part", "000058.Xy2.part"].map(|name| b.join("results").join(name));
+    fs::write(&new, "{\"point\"").unwrap();
+    File::create(&old).unwrap().set_modified(SystemTime::now() - Duration::from_secs(3_600)).unwrap();
     let found = results(&b);
     let text = fs::read(&found[0]).unwrap();
     fs::write(&found[0], &text[..text.len() / 2]).unwrap();
@@ -112,6 +115,10 @@ fn a_sweep_that_was_killed_has_the_table_of_an_undisturbed_one() {
     for mut run in runs {
         assert!(run.wait().unwrap().success());
     }
+    assert!(
+        new.exists() && !old.exists(),
+        "what another run may be writing stays, what a killed run has left does not"
+    );
     assert_eq!(printed(&folder, &["merge", "b"]), table);
     for (a, b) in results(&folder.path().join("a")).iter().zip(&results(&b)) {
         assert_eq!(fs::read(a).unwrap(), fs::read(b).unwrap());

@@ -147,6 +147,9 @@ struct Part {
 }
 
 impl NewFile {
+    /// The extension of the temporary names of files that are not finished.
+    pub const UNFINISHED: &str = "part";
+
     /// Starts a file that replaces the file at `path` when it is finished. If `path` is a symbolic link, it replaces the link's
     /// target. `inputs` are files that it must not replace, under any name.
     ///
@@ -217,7 +220,8 @@ impl Part {
         let mut prefix = path.file_name().unwrap_or(OsStr::new("capture")).to_owned();
         prefix.push(".");
         let mut builder = tempfile::Builder::new();
-        builder.prefix(&prefix).suffix(".part");
+        let suffix = format!(".{}", NewFile::UNFINISHED);
+        builder.prefix(&prefix).suffix(&suffix);
         // A temporary file is private by default. This one becomes an ordinary file, so it has an ordinary file's permissions, or
         // those of the file that it replaces.
         builder.permissions(PermissionsExt::from_mode(0o666));

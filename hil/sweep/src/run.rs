@@ -14,6 +14,7 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::{Duration, SystemTime};
 
 /// One of some parts of a sweep: number K of N has the points K - 1, K - 1 + N, K - 1 + 2 N and so on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +84,7 @@ pub fn run(folder: &Path, shard: Shard, threads: usize, progress: &(dyn Fn(usize
         plan.sources,
         hil_sim::SOURCES
     );
+    remove_leftovers(folder);
     let grid = Grid::read(&plan.grid)?;
     let points = grid.points();
     let changed = || {
@@ -157,10 +159,32 @@ pub(crate) fn read(folder: &Path, plan: &Plan, number: usize) -> Option<Outcome>
     (record.point == number && record.hash == plan.points[number].hash).then_some(record.outcome)
 }
 
-/// When the first and the last of the results were written, by the clock of the file system, and how many there are.
+/// The files of results that are finished, or of those that are not, and when they were written, by the clock of the file system.
+fn written(folder: &Path, finished: bool) -> Vec<(PathBuf, SystemTime)> {
+    let entries = fs::read_dir(folder.join(RESULTS)).into_iter().flatten().flatten();
+    let files = entries.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?.modified().ok()?)));
+    files
+        .filter(|(path, _)| path.extension().is_none_or(|extension| extension != NewFile::UNFINISHED) == finished)
+        .collect()
+}
+
+/// Removes results that are not finished and will not be, since the run that began with them was killed: a result is written in
+/// milliseconds, and these are older than [`LEFT_OVER`].
+fn remove_leftovers(folder: &Path) {
+    for (path, written) in written(folder, false) {
+        if written.elapsed().is_ok_and(|age| age > LEFT_OVER) {
+            // Another run may remove it too.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Longer than the clocks of two machines may differ.
+const LEFT_OVER: Duration = Duration::from_secs(600);
+
+/// The seconds between the first and the last of the results, and how many there are.
 pub(crate) fn pace(folder: &Path) -> Option<(f64, usize)> {
-    let entries = fs::read_dir(folder.join(RESULTS)).ok()?.flatten();
-    let times: Vec<_> = entries.filter_map(|entry| entry.metadata().ok()?.modified().ok()).collect();
+    let times: Vec<SystemTime> = written(folder, true).into_iter().map(|(_, time)| time).collect();
     let [first, last] = [times.iter().min()?, times.iter().max()?];
     Some((last.duration_since(*first).ok()?.as_secs_f64(), times.len()))
 }
