@@ -1,8 +1,16 @@
 //! `hil sim` as a program.
 
+use hil_devices::core_log;
+use hil_devices::native::Native;
+use hil_devices::reference::Reference as _;
+use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+
+/// Two hosts send 20 kB each to one.
+const CORES: &str = "[topology]\nkind = \"star\"\nhosts = 3\nrate = \"1Gb/s\"\ndelay = \"1us\"\n[algorithm]\nname = \"dcqcn\"\n\
+                     [[workload]]\nkind = \"incast\"\nbytes = \"20kB\"\n";
 
 fn sim(arguments: &[&str], folder: &Path) -> Output {
     let tree = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -83,4 +91,68 @@ fn an_error_shows_the_place() {
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains(" --> a.toml:3:8\n  |\n3 | kind = \"stare\"\n  |        ^^^^^^^"), "{error}");
+}
+
+/// The log of a run has a line for each event, command and timer interrupt that the summary counts, each of which can be read. It gets its
+/// name when it is whole, and standard output has nothing else if it goes there.
+#[test]
+fn the_log_of_cores_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.toml"), CORES).unwrap();
+    let with_log =
+        |log| sim(&["a.toml", "--rp-core", "ibex@250MHz", "--format", "json", "--core-log", log], folder.path());
+    let [to_file, to_output] = ["cores.log", "-"].map(|log| {
+        let output = with_log(log);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output
+    });
+    let log = fs::read_to_string(folder.path().join("cores.log")).unwrap();
+    assert!(to_output.stdout == log.as_bytes(), "the log on standard output is another");
+    let [summary, other] =
+        [&to_file.stdout, &to_output.stderr].map(|text| serde_json::from_slice::<Value>(text).unwrap());
+    assert_eq!(summary["cores"][0]["events"], other["cores"][0]["events"]);
+    let mut lines = log.lines();
+    assert_eq!(lines.next(), Some(core_log::HEADER));
+    let [mut commands, mut timers, mut events] = [0; 3];
+    for line in lines {
+        let (host, part, entry) = core_log::parse(line).unwrap();
+        assert!((0..3).contains(&host) && part == "rp", "{line}");
+        *(match &entry.handled.descriptor {
+            None => &mut timers,
+            Some((descriptor, _)) if Native::is_command(descriptor) => &mut commands,
+            Some(_) => &mut events,
+        }) += 1;
+    }
+    let counted = ["commands", "timers", "events"].map(|name| summary["cores"][0][name].as_u64().unwrap());
+    assert_eq!([commands, timers, events], counted);
+    assert!(events > 30 && commands > 0, "{counted:?}");
+    let mut names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["a.toml", "cores.log"]);
+}
+
+/// A log that cannot be written, or that there are no cores for, is refused before anything runs.
+#[test]
+fn a_log_of_cores_that_cannot_be_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.toml"), CORES).unwrap();
+    fs::create_dir(folder.path().join("logs")).unwrap();
+    let rp: &[&str] = &["--rp-core", "ibex@250MHz"];
+    for (cores, log, expected) in [
+        (rp, "nowhere/cores.log", "error: nowhere/cores.log: No such file or directory"),
+        (rp, "logs", "error: logs: exists and is not a regular file: give the name of a file"),
+        (rp, "a.toml", "error: a.toml: is a.toml, which is read: give another name"),
+        (
+            &[],
+            "cores.log",
+            "--core-log: there is no core: give --rp-core, --np-core or --stage-core, or [[cores]] in the scenario",
+        ),
+    ] {
+        let arguments = [&["a.toml", "--core-log", log], cores].concat();
+        let output = sim(&arguments, folder.path());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && error.contains(expected), "{error}");
+        assert!(output.stdout.is_empty(), "{log}");
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("a.toml")).unwrap(), CORES);
 }

@@ -219,8 +219,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     observers.finish(&summary::slowdowns(&input, &totals))?;
     let summary = Summary { checked_frames, ..Summary::of(&input, &totals, &cost)? };
-    // Where a series, a capture or the distributions go to standard output, the summary goes to standard error.
-    let is_taken = args.observers.is_standard_output_taken() || args.distributions.as_deref() == Some(Path::new("-"));
+    // Where a series, a capture, the distributions or the log of cores go to standard output, the summary goes to standard error.
+    let mut others = args.distributions.iter().chain(&args.cores.core_log);
+    let is_taken = args.observers.is_standard_output_taken() || others.any(|path| path == Path::new("-"));
     let mut output: Box<dyn Write> = if is_taken { Box::new(stderr().lock()) } else { Box::new(stdout().lock()) };
     match args.format {
         Format::Text => writeln!(output, "{summary}"),
