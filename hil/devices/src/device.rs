@@ -62,26 +62,32 @@ pub trait Device: Any {
 }
 
 impl Device for Box<dyn Device> {
+    #[inline]
     fn next_wake(&self) -> u64 {
         (**self).next_wake()
     }
 
+    #[inline]
     fn wake(&mut self, decisions: &mut Decisions) -> Result<()> {
         (**self).wake(decisions)
     }
 
+    #[inline]
     fn deliver(&mut self, now: u64, event: &NicEvent<'_>, decisions: &mut Decisions) -> Result<Option<Handle>> {
         (**self).deliver(now, event, decisions)
     }
 
+    #[inline]
     fn finish(&mut self, now: u64, decisions: &mut Decisions) -> Result<()> {
         (**self).finish(now, decisions)
     }
 
+    #[inline]
     fn difference(&mut self) -> Option<Difference> {
         (**self).difference()
     }
 
+    #[inline]
     fn counters(&self) -> NicCounters {
         (**self).counters()
     }

@@ -74,6 +74,7 @@ impl Native {
     }
 
     /// Handles an event at this time, without the wakes that it makes due. Returns kind and index of its log record.
+    #[inline]
     pub fn handle(&mut self, now: u64, event: &NicEvent<'_>, decisions: &mut Decisions) -> (LogKind, u32) {
         let (nics, mut output) = self.nic(now, decisions);
         let now = Instant::from_nanos(now);

@@ -32,63 +32,65 @@ pub struct Frame<'a> {
 /// Class of a frame.
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
-    /// A packet, and the reason if a receiver drops it before it checks the ICRC, such as an impossible source address.
-    Packet(Parsed<'a>, Option<&'static str>),
-    /// A pause of the whole link (IEEE 802.3, annex 31B), written as PFC of all eight priorities.
-    Pause(Parsed<'a>),
+    /// A RoCE packet, and the reason if a receiver drops it before it checks the ICRC, such as an impossible source address.
+    Packet(&'a Roce<'a>, Option<&'static str>),
+    /// Priority flow control.
+    Pfc(&'a Pfc),
+    /// A pause of the whole link (IEEE 802.3, annex 31B), as PFC of all eight priorities.
+    Pause(&'a Pfc),
     /// Neither RoCE nor PFC; the name of its protocol.
     Other(&'static str),
     /// Malformed, or cut too short by the snap length.
     Malformed(Malformed),
 }
 
-/// Decodes a frame. Shims are on UDP port `shim_port` in the capture; the NICs expect them on [`shim::PORT`], so the port of
-/// such a frame is replaced.
+/// What was parsed of a frame: [`Content`] borrows it, because copying a packet takes as long as a tenth of parsing it.
+type Slot<'a> = Result<Parsed<'a>, Malformed>;
+
+/// Decodes a frame, and passes it to `then`. Shims are on UDP port `shim_port` in the capture; the NICs expect them on
+/// [`shim::PORT`], so the port of such a frame is replaced.
 #[inline(always)]
-pub fn decode<'a>(record: Record<'a>, shim_port: u16, buffers: &'a mut Buffers) -> Frame<'a> {
+pub fn decode<R>(record: Record<'_>, shim_port: u16, buffers: &mut Buffers, then: impl FnOnce(&Frame<'_>) -> R) -> R {
     let parsed = wire::parse_on(record.bytes, record.original_len as usize, shim_port);
-    match parsed {
-        Ok(packet @ Parsed::Roce(roce)) if !roce.is_shimmed() || shim_port == shim::PORT => Frame {
-            record,
-            content: received(packet, &roce),
-            network: vlan(&roce),
-            is_tunnelled: false,
-            is_trimmed: false,
-        },
-        parsed => decode_rare(record, parsed, shim_port, buffers),
-    }
+    let mut inner = Err(Malformed::Truncated);
+    let frame = match &parsed {
+        Ok(Parsed::Roce(roce)) if !roce.is_shimmed() || shim_port == shim::PORT => packet(record, roce),
+        parsed => decode_rare(record, parsed, shim_port, buffers, &mut inner),
+    };
+    then(&frame)
 }
 
 #[cold]
 fn decode_rare<'a>(
     record: Record<'a>,
-    parsed: Result<Parsed<'a>, Malformed>,
+    parsed: &'a Slot<'a>,
     shim_port: u16,
     buffers: &'a mut Buffers,
+    slot: &'a mut Slot<'a>,
 ) -> Frame<'a> {
     let Buffers { inner, rewritten } = buffers;
-    let plain = |content| Frame { record, content, network: 0, is_tunnelled: false, is_trimmed: false };
     match parsed {
         Ok(Parsed::Roce(roce)) => {
-            readdressed(record, &roce, rewritten).unwrap_or(plain(Content::Other(NotRoceKind::Udp.name())))
+            let other = plain(record, Content::Other(NotRoceKind::Udp.name()));
+            readdressed(record, roce, rewritten, slot).unwrap_or(other)
         }
-        Ok(packet @ Parsed::Pfc(_)) => plain(Content::Packet(packet, None)),
+        Ok(Parsed::Pfc(pfc)) => plain(record, Content::Pfc(pfc)),
         Ok(Parsed::NotRoce(foreign)) => match foreign.kind() {
-            NotRoceKind::MacControl => pause(record, foreign, rewritten),
+            NotRoceKind::MacControl => pause(record, *foreign, rewritten, slot),
             NotRoceKind::Udp | NotRoceKind::Ipv4 | NotRoceKind::Ipv6 => {
                 match tunnel::inside(record.bytes, record.original_len as usize, inner) {
-                    Inside::Nothing => plain(Content::Other(foreign.kind().name())),
-                    Inside::Uet => plain(Content::Other("uet")),
+                    Inside::Nothing => plain(record, Content::Other(foreign.kind().name())),
+                    Inside::Uet => plain(record, Content::Other("uet")),
                     Inside::Frame(found) => {
                         let original_len = u32::try_from(found.wire_len).unwrap_or(u32::MAX);
                         let carried = Record { bytes: found.bytes, original_len, ..record };
-                        from_tunnel(carried, foreign, found.network, found.dropped, shim_port, rewritten)
+                        from_tunnel(carried, *foreign, found.network, found.dropped, shim_port, rewritten, slot)
                     }
                 }
             }
-            other => plain(Content::Other(other.name())),
+            other => plain(record, Content::Other(other.name())),
         },
-        Err(reason) => trimmed(record, reason).unwrap_or(plain(Content::Malformed(reason))),
+        &Err(reason) => trimmed(record, reason, slot).unwrap_or(plain(record, Content::Malformed(reason))),
     }
 }
 
@@ -101,17 +103,17 @@ fn from_tunnel<'a>(
     is_dropped: bool,
     shim_port: u16,
     rewritten: &'a mut Vec<u8>,
+    slot: &'a mut Slot<'a>,
 ) -> Frame<'a> {
-    let plain = |content| Frame { record, content, network: 0, is_tunnelled: true, is_trimmed: false };
+    let outer = plain(record, Content::Other(outside.kind().name()));
     let frame = match wire::parse_on(record.bytes, record.original_len as usize, shim_port) {
-        Ok(packet @ Parsed::Roce(roce)) if !roce.is_shimmed() || shim_port == shim::PORT => {
-            Frame { network: vlan(&roce), ..plain(received(packet, &roce)) }
+        Ok(Parsed::Roce(roce)) if !roce.is_shimmed() || shim_port == shim::PORT => {
+            *slot = Ok(Parsed::Roce(roce));
+            roce_in(record, slot).unwrap_or(outer)
         }
-        Ok(Parsed::Roce(roce)) => {
-            readdressed(record, &roce, rewritten).unwrap_or(plain(Content::Other(outside.kind().name())))
-        }
-        Ok(Parsed::Pfc(_) | Parsed::NotRoce(_)) => plain(Content::Other(outside.kind().name())),
-        Err(reason) => trimmed(record, reason).unwrap_or(plain(Content::Malformed(reason))),
+        Ok(Parsed::Roce(roce)) => readdressed(record, &roce, rewritten, slot).unwrap_or(outer),
+        Ok(Parsed::Pfc(_) | Parsed::NotRoce(_)) => outer,
+        Err(reason) => trimmed(record, reason, slot).unwrap_or(plain(record, Content::Malformed(reason))),
     };
     let content = match frame.content {
         Content::Packet(packet, None) if is_dropped => Content::Packet(packet, Some("tunnel_marked_not_ect")),
@@ -120,10 +122,26 @@ fn from_tunnel<'a>(
     Frame { content, network: tunnel << 12 | frame.network, is_tunnelled: true, ..frame }
 }
 
-/// A RoCE packet as content, with the reason if a receiver drops it before it checks the ICRC.
-#[inline]
-fn received<'a>(packet: Parsed<'a>, roce: &Roce<'a>) -> Content<'a> {
-    Content::Packet(packet, if is_source(roce.addresses().source()) { None } else { Some("source_address") })
+/// A frame that came by itself, and that no switch trimmed.
+#[inline(always)]
+fn plain<'a>(record: Record<'a>, content: Content<'a>) -> Frame<'a> {
+    Frame { record, content, network: 0, is_tunnelled: false, is_trimmed: false }
+}
+
+/// A RoCE packet, with the reason if a receiver drops it before it checks the ICRC.
+#[inline(always)]
+fn packet<'a>(record: Record<'a>, roce: &'a Roce<'a>) -> Frame<'a> {
+    let fault = if is_source(roce.addresses().source()) { None } else { Some("source_address") };
+    let network = roce.vlan().map_or(0, |tag| tag.vid.into());
+    Frame { network, ..plain(record, Content::Packet(roce, fault)) }
+}
+
+/// The RoCE packet in the slot, if it is one.
+fn roce_in<'a>(record: Record<'a>, slot: &'a Slot<'a>) -> Option<Frame<'a>> {
+    match slot {
+        Ok(Parsed::Roce(roce)) => Some(packet(record, roce)),
+        _ => None,
+    }
 }
 
 /// Whether a host can have this address (RFC 1122, 3.2.1.3; RFC 4291, 2.5.2 and 2.7).
@@ -133,35 +151,26 @@ fn is_source(address: IpAddr) -> bool {
     !(address.is_multicast() | address.is_unspecified() | address.is_loopback() | broadcast)
 }
 
-#[inline]
-fn vlan(roce: &Roce<'_>) -> u32 {
-    roce.vlan().map_or(0, |tag| tag.vid.into())
-}
-
 /// A frame whose shims are on another UDP port, with the port replaced by [`shim::PORT`].
-fn readdressed<'a>(record: Record<'a>, roce: &Roce<'_>, buffer: &'a mut Vec<u8>) -> Option<Frame<'a>> {
+fn readdressed<'a>(
+    record: Record<'a>,
+    roce: &Roce<'_>,
+    buffer: &'a mut Vec<u8>,
+    slot: &'a mut Slot<'a>,
+) -> Option<Frame<'a>> {
     buffer.clear();
     buffer.extend(record.bytes);
     // The destination port is in the third and fourth of the eight bytes before the chain.
     let at = roce.chain_at().checked_sub(6)?;
     buffer.get_mut(at..at + 2)?.copy_from_slice(&shim::PORT.to_be_bytes());
     let record = Record { bytes: buffer, ..record };
-    match wire::parse(record.bytes, record.original_len as usize) {
-        Ok(packet @ Parsed::Roce(roce)) => Some(Frame {
-            record,
-            content: received(packet, &roce),
-            network: vlan(&roce),
-            is_tunnelled: false,
-            is_trimmed: false,
-        }),
-        _ => None,
-    }
+    *slot = wire::parse(record.bytes, record.original_len as usize);
+    roce_in(record, slot)
 }
 
 /// A MAC control frame that is not PFC. A PAUSE of IEEE 802.3x stops the whole link, so it is written as PFC of all eight
 /// priorities.
-fn pause<'a>(record: Record<'a>, foreign: NotRoce, buffer: &'a mut Vec<u8>) -> Frame<'a> {
-    let plain = |record, content| Frame { record, content, network: 0, is_tunnelled: false, is_trimmed: false };
+fn pause<'a>(record: Record<'a>, foreign: NotRoce, buffer: &'a mut Vec<u8>, slot: &'a mut Slot<'a>) -> Frame<'a> {
     let other = plain(record, Content::Other(foreign.kind().name()));
     let Some(&[0x88, 0x08, 0, 1, high, low]) = record.bytes.get(12..18) else { return other };
     buffer.clear();
@@ -171,15 +180,16 @@ fn pause<'a>(record: Record<'a>, foreign: NotRoce, buffer: &'a mut Vec<u8>) -> F
     let (Ok(_), Some(addresses)) = (written, record.bytes.get(..12)) else { return other };
     buffer.get_mut(..12).unwrap_or_default().copy_from_slice(addresses);
     let record = Record { bytes: buffer, original_len: pfc::FRAME_LEN as u32, ..record };
-    match wire::parse(record.bytes, pfc::FRAME_LEN) {
-        Ok(packet) => plain(record, Content::Pause(packet)),
-        Err(_) => other,
+    *slot = wire::parse(record.bytes, pfc::FRAME_LEN);
+    match slot {
+        Ok(Parsed::Pfc(pfc)) => plain(record, Content::Pause(pfc)),
+        _ => other,
     }
 }
 
 /// A packet that a switch with full buffers has cut to its headers, without a change to lengths and checksums. It is recognised
 /// by a frame shorter than the length in its IP header, which agrees with the length in its UDP header.
-fn trimmed(record: Record<'_>, reason: Malformed) -> Option<Frame<'_>> {
+fn trimmed<'a>(record: Record<'a>, reason: Malformed, slot: &'a mut Slot<'a>) -> Option<Frame<'a>> {
     if reason != Malformed::IpLength {
         return None;
     }
@@ -196,16 +206,10 @@ fn trimmed(record: Record<'_>, reason: Malformed) -> Option<Frame<'_>> {
     if udp + datagram != length {
         return None;
     }
-    match wire::parse(record.bytes, ip + length) {
-        Ok(packet @ Parsed::Roce(roce)) if roce.version() == Version::V2 => Some(Frame {
-            record,
-            content: received(packet, &roce),
-            network: vlan(&roce),
-            is_tunnelled: false,
-            is_trimmed: true,
-        }),
-        _ => None,
-    }
+    *slot = wire::parse(record.bytes, ip + length);
+    let frame = roce_in(record, slot)?;
+    let Content::Packet(roce, _) = frame.content else { return None };
+    (roce.version() == Version::V2).then_some(Frame { is_trimmed: true, ..frame })
 }
 
 /// State of an IPv4 header's checksum.

@@ -21,7 +21,7 @@ use cc_core::table::Handle;
 use cc_core::wire::cm::{self, Message};
 use cc_core::wire::opcode::{Class, Transport};
 use cc_core::wire::pfc::{self, Pfc};
-use cc_core::wire::{Addresses, Icrc, Parsed, Roce, Shims, Syndrome, Version, shim};
+use cc_core::wire::{Addresses, Icrc, Roce, Shims, Syndrome, Version, shim};
 use cc_core::{Bytes, CnpBodyKind, Ecn, Instant, Mark, Nanos, Qpn, Rate};
 use cc_rp::Signals;
 use hil_algorithms::{NicCounters, RxFields};
@@ -397,22 +397,16 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         self.frames.truncated += u64::from((record.bytes.len() as u64) < u64::from(record.original_len));
         self.frames.untimed += u64::from(!record.is_timed);
         let mut buffers = self.buffers.take().unwrap_or_default();
-        let frame = decode(*record, self.shim_port, &mut buffers);
-        let played = self.decoded(&frame, now);
+        let played = decode(*record, self.shim_port, &mut buffers, |frame| self.decoded(frame, now));
         self.buffers = Some(buffers);
         played
     }
 
     fn decoded(&mut self, frame: &Frame<'_>, now: u64) -> Result<()> {
-        match &frame.content {
-            Content::Packet(Parsed::Roce(roce), fault) => self.roce(frame, roce, *fault, now),
-            Content::Packet(Parsed::Pfc(pfc), _) => self.pfc(&frame.record, pfc, now, false),
-            Content::Pause(Parsed::Pfc(pfc)) => self.pfc(&frame.record, pfc, now, true),
-            Content::Packet(Parsed::NotRoce(foreign), _) => {
-                *self.frames.other.entry(foreign.kind().name()).or_default() += 1;
-                Ok(())
-            }
-            Content::Pause(_) => Ok(()),
+        match frame.content {
+            Content::Packet(roce, fault) => self.roce(frame, roce, fault, now),
+            Content::Pfc(pfc) => self.pfc(&frame.record, pfc, now, false),
+            Content::Pause(pfc) => self.pfc(&frame.record, pfc, now, true),
             Content::Other(name) => {
                 *self.frames.other.entry(name).or_default() += 1;
                 Ok(())
@@ -943,7 +937,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
     /// Records the decisions of a NIC for its last event or wake.
     fn record(&mut self, number: usize) {
         let nic_instance = &mut self.nic_instances[number];
-        for (own, decision) in self.decisions.drain(..) {
+        for &(own, decision) in &self.decisions {
             let now = own + nic_instance.skipped;
             match decision {
                 Decision::Pace(PacerStore { index, rate, window, hold }) => {
@@ -974,6 +968,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                 }
             }
         }
+        self.decisions.clear();
         if let Some(difference) = nic_instance.device.difference()
             && self.difference.is_none()
         {

@@ -19,7 +19,7 @@ use crate::fast::FastMap;
 use crate::qp_pairs::QpPairs;
 use cc_core::wire::cm::{self, Message};
 use cc_core::wire::opcode::Transport;
-use cc_core::wire::{Addresses, Icrc, Parsed, Roce};
+use cc_core::wire::{Addresses, Icrc, Roce};
 use connections::Connections;
 use copies::CopyFinder;
 use hil_capture::crc::HostCrc;
@@ -179,26 +179,32 @@ impl Surveyor {
 
     /// Surveys the next frame.
     pub fn add(&mut self, record: Record<'_>, buffers: &mut Buffers) {
-        let (number, time) = (record.number, record.timestamp_ns);
-        self.frames = number;
+        self.frames = record.number;
         if record.is_timed {
             self.clocks.add(&record, &mut self.out_of_order);
         }
         if record.speed > 0 {
             self.speeds.entry(record.interface).or_insert(record.speed);
         }
-        let frame = decode(record, self.shim_port, buffers);
-        let Content::Packet(Parsed::Roce(roce), None) = &frame.content else { return };
+        decode(record, self.shim_port, buffers, |frame| {
+            if let Content::Packet(roce, None) = frame.content {
+                self.packet(frame, roce);
+            }
+        });
+    }
+
+    fn packet(&mut self, frame: &Frame<'_>, roce: &Roce<'_>) {
+        let Record { number, timestamp_ns, is_timed, bytes, .. } = frame.record;
         if roce.icrc::<HostCrc>() == Icrc::Invalid {
             self.wrong_icrc.insert(number);
             if !self.reading.ignores_icrc {
                 return;
             }
         }
-        if record.is_timed && self.reading.dedup != Dedup::Off {
-            self.copies.add(number, time, frame.network, frame.record.bytes, roce);
+        if is_timed && self.reading.dedup != Dedup::Off {
+            self.copies.add(number, timestamp_ns, frame.network, bytes, roce);
         }
-        self.roce(&frame, roce);
+        self.roce(frame, roce);
     }
 
     fn roce(&mut self, frame: &Frame<'_>, roce: &Roce<'_>) {
