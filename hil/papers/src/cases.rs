@@ -2,7 +2,7 @@
 
 use crate::experiment::{Experiment, Point, STABLE, Value as Measured};
 use anyhow::{Result, bail};
-use hil_sim::overrides::{combinations, replace};
+use hil_sim::overrides::{self, combinations, replace};
 use std::collections::BTreeMap;
 use std::iter;
 
@@ -64,5 +64,5 @@ pub(crate) fn scenario(experiment: &Experiment, case: &Case<'_>, preset: &str) -
     for set in of_preset.into_iter().chain(case.points.iter().map(|point| &point.set)) {
         set.iter().try_for_each(|(path, value)| replace(&mut scenario, path, value))?;
     }
-    Ok(toml::to_string(&scenario)?)
+    overrides::text(&scenario)
 }

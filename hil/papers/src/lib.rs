@@ -17,6 +17,7 @@ pub use report::{Outcome, markdown};
 pub use run::{Options, run, save};
 
 use anyhow::{Context, Result, bail};
+use hil_sim::source::Source;
 use std::path::Path;
 
 /// The experiments of the project: name of the file without its extension, and text.
@@ -39,7 +40,11 @@ const WORKLOADS: &[(&str, &str)] = &[
 /// # Errors
 /// A file that is not an experiment.
 pub fn experiments() -> Result<Vec<Experiment>> {
-    EXPERIMENTS.iter().map(|(name, text)| Experiment::parse(text).with_context(|| format!("{name}.toml"))).collect()
+    let parse = |(name, text): &(&str, &str)| {
+        let name = format!("{name}.toml");
+        Experiment::parse(&Source::of(&name, *text)).context(name)
+    };
+    EXPERIMENTS.iter().map(parse).collect()
 }
 
 /// The experiment of this id, or in the file of this path, which ends in `.toml`.
@@ -48,8 +53,7 @@ pub fn experiments() -> Result<Vec<Experiment>> {
 /// No such id; a file that cannot be read or is not an experiment.
 pub fn find(id: &str) -> Result<Experiment> {
     if Path::new(id).extension().is_some_and(|extension| extension == "toml") {
-        let text = std::fs::read_to_string(id).with_context(|| format!("{id}: cannot be read"))?;
-        return Experiment::parse(&text).with_context(|| id.to_owned());
+        return Experiment::parse(&Source::read(Path::new(id))?).with_context(|| id.to_owned());
     }
     let all = experiments()?;
     let ids: Vec<String> = all.iter().map(|experiment| experiment.id.clone()).collect();

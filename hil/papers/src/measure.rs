@@ -3,12 +3,13 @@
 use anyhow::{Context, Result, anyhow, bail};
 use hil_sim::fabric::{Kind, Levels, MeasuredFlowQueue, MeasuredPort, Totals};
 use hil_sim::input::Input;
+use hil_sim::scenario::{Table, Value, count, number, text};
+use hil_sim::source::Source;
 use hil_sim::summary;
-use serde::Deserialize;
+use toml::de::DeValue;
 
 /// What is measured in a run. Links, queues and rates are those of the scenario's `[measure]`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) enum Measure {
     /// A number of the summary that `hil sim --format json` prints, by its JSON pointer; of a list its length.
     Summary(String),
@@ -105,13 +106,11 @@ pub(crate) enum Measure {
 }
 
 /// A figure of completed flows.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub(crate) struct Completed {
     /// The flows: those with this tag, without it all.
     tag: Option<String>,
     /// Those of at least so many bytes.
-    #[serde(default)]
     from: u64,
     /// Those of fewer bytes.
     below: Option<u64>,
@@ -120,8 +119,7 @@ pub(crate) struct Completed {
 }
 
 /// A figure of a link.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum LinkFigure {
     /// The share of time in which it carries frames, preamble and gap included.
     Utilisation,
@@ -136,8 +134,7 @@ pub(crate) enum LinkFigure {
 }
 
 /// A figure of what changes over time.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Level {
     /// The mean over time.
     Mean,
@@ -150,8 +147,7 @@ pub(crate) enum Level {
 }
 
 /// A figure of the queue of a flow.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum FlowLevel {
     /// The mean over time, in bytes.
     Mean,
@@ -164,8 +160,7 @@ pub(crate) enum FlowLevel {
 }
 
 /// A figure of some numbers.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Statistic {
     /// Their sum.
     Sum,
@@ -181,7 +176,143 @@ pub(crate) enum Statistic {
     Quantile(f64),
 }
 
+impl Measure {
+    /// What a value of an experiment's file says is to be measured.
+    ///
+    /// # Errors
+    /// It is not a table with one key, the name of a measure, or its keys are not those of the measure; with its place.
+    pub(crate) fn of(source: &Source, value: &Value<'_>) -> Result<Self> {
+        let expected = |message: &str| source.error(&value.span(), message);
+        let one = value.get_ref().as_table().filter(|entries| entries.len() == 1);
+        let (name, of) = one.and_then(|entries| entries.iter().next()).ok_or_else(|| {
+            expected("expected a measure: a table with one key, such as { rates = { figure = \"sum\" } }")
+        })?;
+        if name.get_ref() == "summary" {
+            let pointer = text(of.get_ref()).ok_or_else(|| expected("`summary`: expected a JSON pointer in quotes"))?;
+            return Ok(Self::Summary(pointer.to_owned()));
+        }
+        let table = Table::of(source, of)?;
+        let text = |key| table.need_text(key);
+        let measure = match name.get_ref().as_ref() {
+            "link" => {
+                Self::Link { from: text("from")?, to: text("to")?, figure: table.need_one_of("figure", &LINK_FIGURES)? }
+            }
+            "senders-paused" => Self::SendersPaused {},
+            "queue" => Self::Queue { at: text("at")?, to: text("to")?, figure: Level::of_table(&table)? },
+            "buffer" => Self::Buffer { at: text("at")?, figure: Level::of_table(&table)? },
+            "ingress" => Self::Ingress { at: text("at")?, from: text("from")?, figure: Level::of_table(&table)? },
+            "pseudo-queue" => Self::PseudoQueue { at: text("at")?, to: text("to")?, figure: Level::of_table(&table)? },
+            "rate-ratio" => Self::RateRatio { of: text("of")?, to: text("to")? },
+            "flow-queues" => Self::FlowQueues {
+                at: text("at")?,
+                of: table.need_one_of("of", &FLOW_LEVELS)?,
+                figure: Statistic::of_table(&table)?,
+            },
+            "flow-queues-deviation" => Self::FlowQueuesDeviation { at: text("at")? },
+            "flow-queues-together" => {
+                Self::FlowQueuesTogether { at: text("at")?, figure: Statistic::of_table(&table)? }
+            }
+            "rates" => Self::Rates { tag: table.text("tag")?, figure: Statistic::of_table(&table)? },
+            "fct" => Self::Fct(Completed::of_table(&table)?),
+            "slowdown" => Self::Slowdown(Completed::of_table(&table)?),
+            "unfair-until" => Self::UnfairUntil { jain: table.need("jain", "Jain's index", number)? },
+            other => {
+                let message = format!("unknown measure `{other}`: expected one of {}", MEASURES.join(", "));
+                return Err(source.error(&name.span(), &message));
+            }
+        };
+        table.finish()?;
+        Ok(measure)
+    }
+}
+
+/// The names of the measures.
+const MEASURES: [&str; 15] = [
+    "summary",
+    "link",
+    "senders-paused",
+    "queue",
+    "buffer",
+    "ingress",
+    "pseudo-queue",
+    "rate-ratio",
+    "flow-queues",
+    "flow-queues-deviation",
+    "flow-queues-together",
+    "rates",
+    "fct",
+    "slowdown",
+    "unfair-until",
+];
+
+const LINK_FIGURES: [(&str, LinkFigure); 5] = [
+    ("utilisation", LinkFigure::Utilisation),
+    ("gbps", LinkFigure::Gbps),
+    ("paused", LinkFigure::Paused),
+    ("marks", LinkFigure::Marks),
+    ("undetermined", LinkFigure::Undetermined),
+];
+
+const FLOW_LEVELS: [(&str, FlowLevel); 4] = [
+    ("mean", FlowLevel::Mean),
+    ("deviation", FlowLevel::Deviation),
+    ("least", FlowLevel::Least),
+    ("delay", FlowLevel::Delay),
+];
+
+/// The name of a figure and its argument: a figure is a word, or a table with one key.
+fn figure<'a>(value: &'a DeValue<'_>) -> Option<(&'a str, Option<&'a DeValue<'a>>)> {
+    if let Some(name) = text(value) {
+        return Some((name, None));
+    }
+    let (name, argument) = value.as_table().filter(|entries| entries.len() == 1)?.iter().next()?;
+    Some((name.get_ref(), Some(argument.get_ref())))
+}
+
+impl Level {
+    fn of_table(table: &Table<'_>) -> Result<Self> {
+        table.need("figure", "mean, max, { quantile = SHARE } or { share = [FROM, TO] }", |value| {
+            Some(match figure(value)? {
+                ("mean", None) => Self::Mean,
+                ("max", None) => Self::Max,
+                ("quantile", Some(share)) => Self::Quantile(number(share)?),
+                ("share", Some(range)) => {
+                    let [from, to] = &range.as_array()?[..] else { return None };
+                    Self::Share(count(from.get_ref(), 0, u64::MAX)?, count(to.get_ref(), 0, u64::MAX)?)
+                }
+                _ => return None,
+            })
+        })
+    }
+}
+
+impl Completed {
+    fn of_table(table: &Table<'_>) -> Result<Self> {
+        let bytes = |key| table.get(key, "a number of bytes", |value| count(value, 0, u64::MAX));
+        Ok(Self {
+            tag: table.text("tag")?,
+            from: bytes("from")?.unwrap_or(0),
+            below: bytes("below")?,
+            figure: Statistic::of_table(table)?,
+        })
+    }
+}
+
 impl Statistic {
+    fn of_table(table: &Table<'_>) -> Result<Self> {
+        table.need("figure", "sum, mean, least, most, jain or { quantile = SHARE }", |value| {
+            Some(match figure(value)? {
+                ("sum", None) => Self::Sum,
+                ("mean", None) => Self::Mean,
+                ("least", None) => Self::Least,
+                ("most", None) => Self::Most,
+                ("jain", None) => Self::Jain,
+                ("quantile", Some(share)) => Self::Quantile(number(share)?),
+                _ => return None,
+            })
+        })
+    }
+
     fn of(self, mut numbers: Vec<f64>) -> Result<f64> {
         if numbers.is_empty() {
             bail!("there is no flow that it could be measured of");

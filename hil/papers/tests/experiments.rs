@@ -99,12 +99,16 @@ fn values_and_ratios_are_judged_by_their_bounds() {
 #[test]
 fn errors_name_what_is_wrong() {
     for (from, to, expected) in [
-        ("tier = 2", "tier = 9", "tier: expected 2 or 3, not 9"),
+        ("tier = 2", "tier = 9", "`tier`: expected 2 or 3, not `9`"),
         ("name = \"two\"", "name = \"one\"", "two points are named \"one\""),
         ("value = \"most\"", "value = \"least\"", "share: no value before it is named \"least\""),
         ("of = \"two\"", "of = \"three\"", "share: no axis has a point \"three\""),
-        ("figure = \"most\"", "figure = \"mst\"", "unknown variant `mst`"),
-        ("source = \"\"", "", "missing field `source`"),
+        (
+            "figure = \"most\"",
+            "figure = \"mst\"",
+            "`figure`: expected sum, mean, least, most, jain or { quantile = SHARE }, not `\"mst\"`",
+        ),
+        ("source = \"\"", "", "no `source`: expected a text in quotes"),
         ("[scenario]", "presets = { stable = {} }\n[scenario]", "presets.stable: the scenario itself has this preset"),
     ] {
         let folder = tempfile::tempdir().unwrap();

@@ -2,10 +2,50 @@
 //!
 //! A path has the keys of tables and the numbers of elements, from 0, with `/` between them: `stages/0/kmin`.
 
+use crate::scenario;
+use crate::source::Source;
 use anyhow::{Context, Result, anyhow, bail};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
+
+/// A value of a text without its place, by which it could replace another.
+///
+/// # Errors
+/// A whole number of more than 64 bits, with its place.
+pub fn plain(source: &Source, value: &scenario::Value<'_>) -> Result<Value> {
+    let beyond = |number: &str| source.error(&value.span(), &format!("expected a number of 64 bits, not {number}"));
+    Ok(match value.get_ref() {
+        DeValue::String(text) => Value::String(text.clone().into_owned()),
+        DeValue::Integer(number) => {
+            let digits = i64::from_str_radix(number.as_str(), number.radix());
+            Value::Integer(digits.map_err(|_| beyond(number.as_str()))?)
+        }
+        DeValue::Float(number) => Value::Float(number.as_str().parse().map_err(|_| beyond(number.as_str()))?),
+        DeValue::Boolean(truth) => Value::Boolean(*truth),
+        DeValue::Datetime(time) => Value::Datetime(*time),
+        DeValue::Array(elements) => {
+            Value::Array(elements.iter().map(|element| plain(source, element)).collect::<Result<_>>()?)
+        }
+        DeValue::Table(entries) => Value::Table(plain_table(source, entries)?),
+    })
+}
+
+/// As [`plain`], of a table.
+///
+/// # Errors
+/// Those of [`plain`].
+pub fn plain_table(source: &Source, entries: &DeTable<'_>) -> Result<Table> {
+    entries.iter().map(|(name, value)| Ok((name.get_ref().clone().into_owned(), plain(source, value)?))).collect()
+}
+
+/// A scenario as text.
+///
+/// # Errors
+/// None of its values can be the reason.
+pub fn text(scenario: &Table) -> Result<String> {
+    Ok(toml::to_string(scenario)?)
+}
 
 /// Replaces the value with a path. Its last key need not be there.
 ///

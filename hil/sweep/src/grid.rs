@@ -3,7 +3,7 @@
 use crate::values::check_name;
 use anyhow::{Error, Result};
 use hil_sim::input::Input;
-use hil_sim::overrides::{Place, combinations, replace};
+use hil_sim::overrides::{Place, combinations, plain, plain_table, replace, text};
 use hil_sim::scenario::{self, Table, Value};
 use hil_sim::source::{EMPTY_HASH, Misplaced, Source, fnv};
 use std::collections::BTreeSet;
@@ -57,29 +57,21 @@ impl Grid {
         let at = |key| table.find(key).map_or(0..0, Value::span);
         let scenario = Source::read(&source.beside(&file));
         let scenario = scenario.map_err(|error| source.error(&at("scenario"), &format!("{error:#}")))?;
-        scenario.toml()?;
-        let base = toml::from_str(scenario.text())?;
+        let base = plain_table(&scenario, scenario.toml()?.get_ref())?;
         let what = "a number of seeds, or a list of different seeds such as [1, 2]";
         let seeds = table.get("seeds", what, seeds)?.unwrap_or_else(|| vec![1]);
         let what = "a list of names of values in the JSON of hil sim, such as [\"slowdown.p99\"]";
         let values = table.need("values", what, |value| names(value).filter(|names| !names.is_empty()))?;
-        let plain: toml::Table = toml::from_str(source.text())?;
         let mut lists = Vec::new();
         if let Some(grid) = table.find("grid") {
-            let leaves = leaves(&source, grid, &plain["grid"])?;
-            lists = leaves.iter().map(|leaf| leaf.list(&source)).collect::<Result<_>>()?;
+            lists = leaves(&source, grid)?.iter().map(|leaf| leaf.list(&source)).collect::<Result<_>>()?;
         }
         if let Some(points) = table.find("points") {
             let elements = points.get_ref().as_array().filter(|elements| !elements.is_empty()).ok_or_else(|| {
                 source.error(&points.span(), "expected [[points]], each a table of values of the scenario")
             })?;
-            let point = |(number, point)| {
-                let leaves = leaves(&source, point, &plain["points"][number])?;
-                Ok(leaves.iter().map(|leaf| leaf.setting(leaf.value, leaf.plain)).collect())
-            };
-            lists.push(
-                elements.iter().enumerate().map(|(number, element)| point((number, element))).collect::<Result<_>>()?,
-            );
+            let point = |point| leaves(&source, point)?.iter().map(|leaf| leaf.setting(&source, leaf.value)).collect();
+            lists.push(elements.iter().map(point).collect::<Result<_>>()?);
         }
         table.finish()?;
         let (values, values_at) = values.into_iter().unzip();
@@ -159,7 +151,7 @@ impl Grid {
             let replaced = replace(&mut table, &setting.path, &setting.value);
             replaced.map_err(|error| self.source.error(&setting.key_at, &format!("{error:#}")))?;
         }
-        let text = Source::of(self.scenario.path(), toml::to_string(&table)?);
+        let text = Source::of(self.scenario.path(), text(&table)?);
         scenario::parse(&text, Some(point.seed)).map_err(|error| self.at_its_place(point, &text, error))
     }
 
@@ -194,18 +186,16 @@ struct Leaf<'a> {
     path: String,
     key_at: Range<usize>,
     value: &'a Value<'a>,
-    /// The same without places.
-    plain: &'a toml::Value,
 }
 
-/// The values in a table of the grid that are no tables. `plain` is the same table without places.
-fn leaves<'a>(source: &Source, value: &'a Value<'a>, plain: &'a toml::Value) -> Result<Vec<Leaf<'a>>> {
-    fn below<'a>(before: &str, table: &'a DeTable<'a>, plain: &'a toml::Value, found: &mut Vec<Leaf<'a>>) {
+/// The values in a table of the grid that are no tables.
+fn leaves<'a>(source: &Source, value: &'a Value<'a>) -> Result<Vec<Leaf<'a>>> {
+    fn below<'a>(before: &str, table: &'a DeTable<'a>, found: &mut Vec<Leaf<'a>>) {
         for (key, value) in table {
-            let (path, plain) = (format!("{before}{}", key.get_ref()), &plain[key.get_ref().as_ref()]);
+            let path = format!("{before}{}", key.get_ref());
             match value.get_ref() {
-                DeValue::Table(table) => below(&format!("{path}/"), table, plain, found),
-                _ => found.push(Leaf { path, key_at: key.span(), value, plain }),
+                DeValue::Table(table) => below(&format!("{path}/"), table, found),
+                _ => found.push(Leaf { path, key_at: key.span(), value }),
             }
         }
     }
@@ -214,24 +204,24 @@ fn leaves<'a>(source: &Source, value: &'a Value<'a>, plain: &'a toml::Value) -> 
         return Err(source.error(&value.span(), &message));
     };
     let mut found = Vec::new();
-    below("", table, plain, &mut found);
+    below("", table, &mut found);
     Ok(found)
 }
 
 impl Leaf<'_> {
     /// Each element of a list, as the one setting of a point.
     fn list(&self, source: &Source) -> Result<Vec<Vec<Setting>>> {
-        match (self.value.get_ref(), self.plain) {
-            (DeValue::Array(places), toml::Value::Array(values)) if !values.is_empty() => {
-                Ok(places.iter().zip(values).map(|(place, value)| vec![self.setting(place, value)]).collect())
+        match self.value.get_ref() {
+            DeValue::Array(elements) if !elements.is_empty() => {
+                elements.iter().map(|element| Ok(vec![self.setting(source, element)?])).collect()
             }
             _ => Err(source.error(&self.value.span(), "expected a list of values such as [1, 2]")),
         }
     }
 
-    fn setting(&self, place: &Value<'_>, value: &toml::Value) -> Setting {
-        let (path, key_at) = (self.path.clone(), self.key_at.clone());
-        Setting { path, value: value.clone(), key_at, value_at: place.span() }
+    fn setting(&self, source: &Source, value: &Value<'_>) -> Result<Setting> {
+        let (path, key_at, value_at) = (self.path.clone(), self.key_at.clone(), value.span());
+        Ok(Setting { path, value: plain(source, value)?, key_at, value_at })
     }
 }
 

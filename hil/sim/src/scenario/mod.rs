@@ -33,8 +33,8 @@ use std::path::PathBuf;
 use switches::{
     buffer, buffers, check_multiplier, port_key, queues, queues_of, rate_calculation_warnings, stages, watchdog,
 };
-use table::{TIME, count, is_span, number, probability, size, text, time, truth};
-pub use table::{Table, Value};
+use table::{TIME, array, is_span, probability, size, time, truth};
+pub use table::{Table, Value, count, number, text, texts};
 use toml::de::DeValue;
 use topology::{routes, topology};
 use workload::{Traffic, workload};
@@ -81,7 +81,7 @@ pub fn parse(source: &Source, seed: Option<u64>) -> Result<Input> {
         table.get("stall", "a time of at least \"1us\"", |value| time(value).filter(|time| *time >= 1_000_000))?;
     let base_rtt = base_rtt_of(&table)?;
     let (mut topology, base_rtts) =
-        topology(&within(&table, "topology", "a table with the kind of the topology")?, &mut files)?;
+        topology(&table.within("topology", "a table with the kind of the topology")?, &mut files)?;
     routes(&table, &mut topology)?;
     if let Some(loss) = table.get("loss", "a probability from 0 to 1", probability)? {
         topology.links.iter_mut().for_each(|link| link.loss = loss);
@@ -100,7 +100,7 @@ pub fn parse(source: &Source, seed: Option<u64>) -> Result<Input> {
     let has_timeout = of_transport.as_ref().is_some_and(|table| table.find("timeout").is_some());
     let (mut transport, retiming) = of_transport.as_ref().map(transport).transpose()?.unwrap_or_default();
     let marks_arrivals = table.one_of("marking", &[("departures", false), ("arrivals", true)])?.unwrap_or_default();
-    let of_algorithm = within(&table, "algorithm", "a table with the name of the algorithm")?;
+    let of_algorithm = table.within("algorithm", "a table with the name of the algorithm")?;
     let (algorithm, settings) = machines(&of_algorithm)?;
     let measure = match table.find("measure") {
         Some(value) => Some(measure(&Table::of(source, value)?, end)?),
@@ -234,19 +234,6 @@ fn base_rtt_of(table: &Table<'_>) -> Result<Option<Nanos>> {
         time(value).filter(|time| (1_000_000..=1_000_000_000_000).contains(time))
     })?;
     Ok(time.map(|time| Nanos::new((time / 1_000) as u32)))
-}
-
-/// The table that a key of a table has.
-fn within<'a>(table: &Table<'a>, key: &'static str, what: &str) -> Result<Table<'a>> {
-    Table::of(table.source, table.find(key).ok_or_else(|| table.missing(key, what))?)
-}
-
-/// The elements of an array.
-fn array<'a>(source: &Source, value: &'a Value<'a>) -> Result<&'a [Value<'a>]> {
-    match value.get_ref() {
-        DeValue::Array(elements) => Ok(elements),
-        other => Err(source.error(&value.span(), &format!("expected an array, not a {}", other.type_str()))),
-    }
 }
 
 /// The elements of an array that has any.

@@ -42,6 +42,16 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// The text that it is in.
+    pub fn source(&self) -> &'a Source {
+        self.source
+    }
+
+    /// Its entries.
+    pub fn entries(&self) -> &'a DeTable<'a> {
+        self.entries
+    }
+
     /// An error about the whole table, at its beginning.
     pub fn error(&self, message: &str) -> Error {
         self.source.error(&self.at, message)
@@ -89,7 +99,7 @@ impl<'a> Table<'a> {
     }
 
     /// The error for a key that is not there. A key that is near to it is the one that is meant.
-    pub(super) fn missing(&self, key: &str, what: &str) -> Error {
+    pub fn missing(&self, key: &str, what: &str) -> Error {
         let known = self.known.borrow();
         let is_unknown = |name: &str| !known.contains(&name);
         match self.entries.keys().find(|name| is_unknown(name.get_ref()) && is_near(name.get_ref(), key)) {
@@ -130,10 +140,70 @@ impl<'a> Table<'a> {
     }
 
     /// The value of a word, one of a list, if the key is there.
-    pub(super) fn one_of<T: Copy>(&self, key: &'static str, values: &[(&str, T)]) -> Result<Option<T>> {
-        let words: Vec<&str> = values.iter().map(|&(word, _)| word).collect();
-        let what = format!("one of {}", words.join(", "));
-        self.get(key, &what, |value| values.iter().find(|(word, _)| text(value) == Some(word)).map(|&(_, value)| value))
+    ///
+    /// # Errors
+    /// Another word, or none.
+    pub fn one_of<T: Copy>(&self, key: &'static str, values: &[(&str, T)]) -> Result<Option<T>> {
+        self.get(key, &one_of(values), |value| {
+            values.iter().find(|(word, _)| text(value) == Some(word)).map(|&(_, value)| value)
+        })
+    }
+
+    /// As [`Table::one_of`], for a key that must be there.
+    ///
+    /// # Errors
+    /// Those of [`Table::one_of`], and a key that is not there.
+    pub fn need_one_of<T: Copy>(&self, key: &'static str, values: &[(&str, T)]) -> Result<T> {
+        self.one_of(key, values)?.ok_or_else(|| self.missing(key, &one_of(values)))
+    }
+
+    /// A text, if the key is there.
+    ///
+    /// # Errors
+    /// It is not a text.
+    pub fn text(&self, key: &'static str) -> Result<Option<String>> {
+        self.get(key, TEXT, |value| text(value).map(str::to_owned))
+    }
+
+    /// A text.
+    ///
+    /// # Errors
+    /// It is not there, or not a text.
+    pub fn need_text(&self, key: &'static str) -> Result<String> {
+        self.text(key)?.ok_or_else(|| self.missing(key, TEXT))
+    }
+
+    /// Texts, if the key is there.
+    ///
+    /// # Errors
+    /// It is not an array, or has an element that is not a text.
+    pub fn texts(&self, key: &'static str) -> Result<Option<Vec<String>>> {
+        self.get(key, "an array of texts", texts)
+    }
+
+    /// A number, which may have a fraction, if the key is there.
+    ///
+    /// # Errors
+    /// It is not a number.
+    pub fn number(&self, key: &'static str) -> Result<Option<f64>> {
+        self.get(key, "a number", number)
+    }
+
+    /// The table that a key has.
+    ///
+    /// # Errors
+    /// It is not there, or not a table.
+    pub fn within(&self, key: &'static str, what: &str) -> Result<Self> {
+        Self::of(self.source, self.find(key).ok_or_else(|| self.missing(key, what))?)
+    }
+
+    /// The tables of an array; none if the key is not there.
+    ///
+    /// # Errors
+    /// It is not an array, or has an element that is not a table.
+    pub fn tables(&self, key: &'static str) -> Result<Vec<Self>> {
+        let elements = self.find(key).map_or(Ok(&[][..]), |value| array(self.source, value))?;
+        elements.iter().map(|element| Self::of(self.source, element)).collect()
     }
 
     /// A whole number from `least` to `most`.
@@ -148,8 +218,29 @@ impl<'a> Table<'a> {
     }
 }
 
+const TEXT: &str = "a text in quotes";
+
+fn one_of<T>(values: &[(&str, T)]) -> String {
+    let words: Vec<&str> = values.iter().map(|&(word, _)| word).collect();
+    format!("one of {}", words.join(", "))
+}
+
+/// The elements of an array.
+pub(super) fn array<'a>(source: &Source, value: &'a Value<'a>) -> Result<&'a [Value<'a>]> {
+    match value.get_ref() {
+        DeValue::Array(elements) => Ok(elements),
+        other => Err(source.error(&value.span(), &format!("expected an array, not a {}", other.type_str()))),
+    }
+}
+
+/// Strings.
+pub fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
+    let elements = value.as_array()?;
+    elements.iter().map(|element| text(element.get_ref()).map(str::to_owned)).collect()
+}
+
 /// A string.
-pub(super) fn text<'a>(value: &'a DeValue<'_>) -> Option<&'a str> {
+pub fn text<'a>(value: &'a DeValue<'_>) -> Option<&'a str> {
     match value {
         DeValue::String(text) => Some(text),
         _ => None,
@@ -157,7 +248,7 @@ pub(super) fn text<'a>(value: &'a DeValue<'_>) -> Option<&'a str> {
 }
 
 /// A whole number in a range.
-pub(super) fn count<T: TryFrom<u64> + PartialOrd>(value: &DeValue<'_>, least: T, most: T) -> Option<T> {
+pub fn count<T: TryFrom<u64> + PartialOrd>(value: &DeValue<'_>, least: T, most: T) -> Option<T> {
     let DeValue::Integer(number) = value else { return None };
     let number = u64::from_str_radix(number.as_str(), number.radix()).ok()?;
     T::try_from(number).ok().filter(|number| (least..=most).contains(number))
@@ -197,7 +288,7 @@ pub(super) fn truth(value: &DeValue<'_>) -> Option<bool> {
 }
 
 /// A number, which may have a fraction.
-pub(super) fn number(value: &DeValue<'_>) -> Option<f64> {
+pub fn number(value: &DeValue<'_>) -> Option<f64> {
     match value {
         DeValue::Integer(_) | DeValue::Float(_) => typed(value).parse().ok(),
         _ => None,
