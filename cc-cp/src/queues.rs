@@ -167,8 +167,8 @@ impl<S: QueueStage> OnQueues for S {
     type Stage<Q: Storage> = PerQueue<S, Q>;
 }
 
-/// The seed of a queue. The seeds of two queues are far apart, multiples of the odd constant of SplitMix64, so that no two
+/// The seed of the queue with this index, of a switch with this seed. The seeds of two queues are far apart, multiples of the odd constant of SplitMix64, so that no two
 /// ports draw the same marks.
-const fn seed_of(seed: u64, queue: usize) -> u64 {
+pub const fn seed_of(seed: u64, queue: usize) -> u64 {
     seed.wrapping_add((queue as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

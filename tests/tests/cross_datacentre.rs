@@ -9,10 +9,10 @@ use cc_cp::{OnQueues, Queue, Stage};
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
 use hil_algorithms::settings::{Request, ResolvedSettings, words};
-use hil_cores::board::{Action, Board, BootSettings, Pace, PacerStore, board};
+use hil_cores::board::{Action, Board, Pace, PacerStore, board};
 use hil_cores::core::Ibex;
 use hil_cores::firmware;
-use hil_devices::boot;
+use hil_devices::{boot, native_switch};
 use hil_measure::stage_cycles::LINK;
 use programs::LogKind;
 use programs::descriptor::{Descriptor, DescriptorKind};
@@ -98,7 +98,7 @@ impl Bench {
         let chosen = ResolvedSettings::of::<A, N>(&Request::default()).unwrap();
         let mut nic = board(&firmware::image(None, A::NAME).unwrap(), &boot(&chosen), Pace::Lockstep).unwrap();
         let (name, settings) = (S::Stage::<Fixed<8>>::NAME, S::Stage::<Fixed<8>>::DEFAULT);
-        let boot = BootSettings { rp_settings: words(&settings), np_settings: Vec::new(), link: LINK };
+        let boot = native_switch::boot(&[words(&settings)], &LINK, 1);
         let switch = board(&firmware::image(None, name).unwrap(), &boot, Pace::Lockstep).unwrap();
         let mut slots = Vec::new();
         for flow in FLOWS {

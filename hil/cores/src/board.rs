@@ -96,7 +96,7 @@ impl Addresses {
 pub struct BootSettings {
     /// Settings of the reaction point, or of a switch's stage, in the order of its fields.
     pub rp_settings: Vec<u32>,
-    /// Settings of the notification point.
+    /// Settings of the notification point; of a switch, the seed of its random numbers in two words, the low one first.
     pub np_settings: Vec<u32>,
     /// The link.
     pub link: cc_core::Link,
@@ -137,7 +137,8 @@ pub struct Board<C> {
     mtimecmp: u64,
     pacer: [u32; 3],
     log: [u32; 3],
-    /// For a switch: bytes in each queue, the queue that the firmware has selected, and the operands of the next action.
+    /// For a switch: bytes in each queue or that arrived by it, the number that the firmware has selected, and the operands of the next
+    /// action.
     queued: BTreeMap<u32, u32>,
     selected: u32,
     operands: Vec<u32>,
@@ -271,7 +272,8 @@ impl<C: Core> Board<C> {
         self.mtimecmp
     }
 
-    /// For switch programs: sets the number of bytes in a queue.
+    /// For switch programs: sets the number of bytes in a queue, by its index, or of those that arrived by it: see
+    /// [`programs::switch_ring::ARRIVED`].
     pub fn set_queued(&mut self, queue: u32, bytes: u32) {
         self.queued.insert(queue, bytes);
     }

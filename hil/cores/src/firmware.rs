@@ -103,9 +103,26 @@ pub fn has_image(algorithm: &str) -> Result<bool> {
     Ok(tree::here()?.root().join(source(RV32, algorithm)).is_file())
 }
 
+/// Whether a name is that of a chain of stages.
+fn is_chain(name: &str) -> bool {
+    name.contains('+')
+}
+
+/// The binary that is the image of an algorithm or of a chain of stages.
+fn binary(name: &str) -> &str {
+    if is_chain(name) { "chain" } else { name }
+}
+
+/// The declaration of a chain of stages, for the source file of its image. A chain of more than two is a chain of chains.
+fn declaration(name: &str) -> String {
+    let stages = name.rsplit('+').map(|stage| format!("stages::{stage}"));
+    let chain = stages.reduce(|rest, stage| format!("cc_cp::Chain<{stage}, {rest}>")).unwrap_or_default();
+    format!("rv32::stage!(chain: {chain});\n")
+}
+
 /// The source file of an algorithm's image.
 fn source(package: &str, algorithm: &str) -> PathBuf {
-    Path::new("targets").join(package).join("src/bin").join(algorithm).with_extension("rs")
+    Path::new("targets").join(package).join("src/bin").join(binary(algorithm)).with_extension("rs")
 }
 
 /// An image that has been built.
@@ -117,7 +134,8 @@ pub struct Built {
     pub frames: Frames,
 }
 
-/// Builds an algorithm's image for cores of a dialect, and returns its path.
+/// Builds an algorithm's image for cores of a dialect, and returns its path. Names of switch stages with `+` between them, such as
+/// `red+int`, are those of a chain of them, which needs no file of its own.
 ///
 /// # Errors
 /// There is no tree, or no image for the algorithm, or it cannot be built.
@@ -135,11 +153,14 @@ pub fn compile(tree: &Tree, algorithm: &str, kind: Kind, dialect: Dialect) -> Re
         Dialect::Picorv32 => "picorv32",
         Dialect::Vexriscv => "vexriscv",
     };
-    let features = match kind {
+    let mut features = match kind {
         Kind::Inlining => board.to_owned(),
         Kind::OutlinedOn => format!("{board},outlined_on"),
         Kind::Logging => format!("{board},log"),
     };
+    if is_chain(algorithm) {
+        features.push_str(",chain");
+    }
     build_in(tree, RV32, &["--no-default-features", "--features", &features], &features, algorithm, TARGET)
 }
 
@@ -172,10 +193,17 @@ fn build_in(tree: &Tree, package: &str, features: &[&str], kind: &str, algorithm
     // Other processes that build in this folder wait until the copy is made.
     let lock = File::create(folder.join("images/lock")).with_context(failed)?;
     lock.lock().with_context(failed)?;
+    if is_chain(algorithm) {
+        let file = kept.with_extension("rs");
+        if fs::read_to_string(&file).ok().is_none_or(|text| text != declaration(algorithm)) {
+            fs::write(&file, declaration(algorithm)).with_context(failed)?;
+        }
+        cargo.env("RNIC_CC_CHAIN", file);
+    }
     let build = cargo
         // The log levels that defmt compiles in; the user's environment takes precedence.
         .env("DEFMT_LOG", env::var_os("DEFMT_LOG").unwrap_or_else(|| "trace".into()))
-        .args(["--bin", algorithm])
+        .args(["--bin", binary(algorithm)])
         .args(features)
         // The compiler's remarks give the stack use of functions, relocations the call graph: see `crate::stack`.
         .args(["--", "-C", "remark=prologepilog", "-C", "link-arg=--emit-relocs"])
@@ -185,7 +213,7 @@ fn build_in(tree: &Tree, package: &str, features: &[&str], kind: &str, algorithm
     let frames = Frames::from_remarks(&String::from_utf8_lossy(&build.stderr));
     // Copied under another name and then renamed, because another process may be reading the present copy.
     let copy = images.join(format!("{algorithm}.new"));
-    fs::copy(built.join(algorithm), &copy).and_then(|_| fs::rename(&copy, &kept)).with_context(failed)?;
+    fs::copy(built.join(binary(algorithm)), &copy).and_then(|_| fs::rename(&copy, &kept)).with_context(failed)?;
     Ok(Built { path: kept, frames })
 }
 

@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 /// The queue in front of a core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueRule {
-    /// Events that it holds, the one in service included. An event that finds it full is lost. Commands of a driver are not: the
-    /// driver waits.
+    /// Events that it holds, the one in service included. An event that finds it full is lost, unless its sender waits until there is
+    /// room: a driver with a command, or a port with a packet that leaves.
     pub bound: usize,
     /// Whether an acknowledgement or a standard CNP is merged with one of the same queue pair that waits and is not in service.
     pub joins: bool,
@@ -47,22 +47,22 @@ pub struct Entry {
     pub handled: Handled,
 }
 
-/// An action of the image that has taken effect.
+/// An action of the image that has taken effect, or the end of an event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Effect {
     /// When, in nanoseconds.
     pub time: u64,
-    /// The action.
-    pub action: Action,
-    /// The descriptor that the image worked on; `None` in a timer interrupt.
-    pub about: Option<Descriptor>,
+    /// The action; `None` when the image has logged that it has handled a descriptor, where [`Reference::REPORTS_ENDS`].
+    pub action: Option<Action>,
+    /// Whether the image works on a descriptor, the oldest that it has not handled; if not, the effect is of a timer interrupt.
+    pub is_of_descriptor: bool,
 }
 
 /// What comes next.
 #[derive(Debug)]
 enum Next {
-    /// The image's action takes effect.
-    Action(Action, Option<Descriptor>),
+    /// See [`Effect`].
+    Effect(Option<Action>, bool),
     /// The core has finished with a descriptor.
     Finished,
     /// The core reads the number of bytes in a queue of a switch.
@@ -133,7 +133,7 @@ impl<N: Reference, C: Core> CoreQueue<N, C> {
         self.follower.native()
     }
 
-    /// For a switch: sets the number of bytes in a queue, which the image may read.
+    /// For a switch: sets the number of bytes in a queue or that arrived by it, which the image may read: see [`Board::set_queued`].
     pub fn set_queued(&mut self, queue: u32, bytes: u32) {
         self.board.set_queued(queue, bytes);
     }
@@ -166,11 +166,12 @@ impl<N: Reference, C: Core> CoreQueue<N, C> {
         self.ready.pop_front()
     }
 
-    /// Brings an event at `now`, in nanoseconds; `lost` counts it if it is lost.
+    /// Brings an event at `now`, in nanoseconds; `lost` counts it if it is lost. It is not if it is kept: its sender waits until the
+    /// queue has room.
     ///
     /// # Errors
     /// The image misbehaved, or its decisions differ from the library's.
-    pub fn deliver(&mut self, now: u64, waiting: Waiting, lost: impl FnOnce(&mut Lost)) -> Result<()> {
+    pub fn deliver(&mut self, now: u64, waiting: Waiting, is_kept: bool, lost: impl FnOnce(&mut Lost)) -> Result<()> {
         if !self.is_real {
             self.usage.longest = 1;
             let actions = self.board.handle(&waiting.descriptor, &waiting.frame)?;
@@ -184,14 +185,14 @@ impl<N: Reference, C: Core> CoreQueue<N, C> {
             return Ok(());
         }
         let is_command = N::is_command(&waiting.descriptor);
-        if self.usage.waiting >= self.rule.bound && !is_command {
+        if self.usage.waiting >= self.rule.bound && !is_kept {
             lost(&mut self.usage.lost);
             return Ok(());
         }
         self.follower.waiting_mut().push_back(waiting);
         self.usage.waiting += 1;
         if !is_command {
-            self.usage.longest = self.usage.longest.max(self.usage.waiting);
+            self.usage.longest = self.usage.longest.max(self.usage.waiting.min(self.rule.bound));
         }
         self.refill();
         self.advance(now)
@@ -245,7 +246,9 @@ impl<N: Reference, C: Core> CoreQueue<N, C> {
         loop {
             while let Some((time, next)) = self.ahead.pop_front_if(|(time, _)| *time <= now) {
                 match next {
-                    Next::Action(action, about) => self.ready.push_back(Effect { time, action, about }),
+                    Next::Effect(action, is_of_descriptor) => {
+                        self.ready.push_back(Effect { time, action, is_of_descriptor });
+                    }
                     Next::Finished => {
                         self.usage.waiting -= 1;
                         self.refill();
@@ -263,9 +266,10 @@ impl<N: Reference, C: Core> CoreQueue<N, C> {
                 self.ahead.push_back((time, Next::Read));
             }
             for (cycle, action) in actions {
-                if takes_effect(&action) && !self.is_stale(&action) {
-                    let about = if self.board.handles_descriptor() { self.oldest() } else { None };
-                    self.ahead.push_back((time, Next::Action(action.clone(), about)));
+                if let Some(effect) = effect::<N>(&action)
+                    && !self.is_stale(&action)
+                {
+                    self.ahead.push_back((time, Next::Effect(effect, self.board.handles_descriptor())));
                 }
                 self.follow(time, cycle, action)?;
             }
@@ -278,17 +282,13 @@ impl<N: Reference, C: Core> CoreQueue<N, C> {
     /// Takes the actions of an image in lockstep, all of which take effect at `now`.
     fn lockstep(&mut self, now: u64, actions: Vec<(u64, Action)>) -> Result<()> {
         for (cycle, action) in actions {
-            if takes_effect(&action) {
-                self.ready.push_back(Effect { time: now, action: action.clone(), about: self.oldest() });
+            if let Some(effect) = effect::<N>(&action) {
+                let is_of_descriptor = !self.follower.waiting().is_empty();
+                self.ready.push_back(Effect { time: now, action: effect, is_of_descriptor });
             }
             self.follow(now, cycle, action)?;
         }
         Ok(())
-    }
-
-    /// The oldest descriptor that the image has not finished with.
-    fn oldest(&self) -> Option<Descriptor> {
-        self.follower.waiting().front().map(|waiting| waiting.descriptor)
     }
 
     /// Whether an action is a decision for a flow that has been closed, while another is being opened in its slot.
@@ -330,7 +330,11 @@ impl<N: Reference, C: Core> CoreQueue<N, C> {
     }
 }
 
-/// Whether the caller carries out an action.
-fn takes_effect(action: &Action) -> bool {
-    !matches!(action, Action::Log(_) | Action::Read { .. })
+/// What an action is to the caller: itself or the end of an event, if it has an effect.
+fn effect<N: Reference>(action: &Action) -> Option<Option<Action>> {
+    match action {
+        Action::Log(record) => (N::REPORTS_ENDS && record.kind != N::WAKE).then_some(None),
+        Action::Read { .. } => None,
+        _ => Some(Some(action.clone())),
+    }
 }

@@ -168,6 +168,7 @@ impl Device for Native {
 
 impl Reference for Native {
     const WAKE: u32 = LogKind::Wake as u32;
+    const REPORTS_ENDS: bool = false;
 
     fn handle_again(&mut self, now: u64, handled: &Handled, decisions: &mut Decisions) -> Result<Vec<(u64, Action)>> {
         match &handled.descriptor {

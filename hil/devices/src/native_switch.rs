@@ -8,14 +8,15 @@ use cc_core::{Bytes, Instant, Link, Zeroed};
 use cc_cp::list::StageList;
 use cc_cp::{Kind, Queue, registry};
 use hil_capture::crc::HostCrc;
-use hil_cores::board::{Action, LogRecord};
+use hil_cores::board::{Action, BootSettings, LogRecord};
 use programs::TransmitRing;
 use programs::descriptor::Descriptor;
 use programs::layout::TX_FRAME_BYTES;
-use programs::switch_ring::{LogKind, QUEUES, StageAction, SwitchHardware, SwitchProgram};
+use programs::switch_ring::{ARRIVED, LogKind, QUEUES, StageAction, SwitchHardware, SwitchProgram};
 use std::cell::RefCell;
 
-/// Images of several stages in one chain, by the names of both.
+/// Images of several stages in one chain that are among those of the tree, by the names of both. Other chains are built when they are
+/// needed: see [`image`].
 pub const CHAINS: &[(&str, &[&str])] = &[("lscc", &["lscc_rate_calculation", "lscc_rate_limiting"])];
 
 /// The names of all images of stages: those with one, and those with a chain.
@@ -23,23 +24,34 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     registry::NAMES.iter().copied().chain(CHAINS.iter().map(|&(name, _)| name))
 }
 
-/// The image that has exactly these stages, in this order.
-pub fn image(stages: &[&str]) -> Option<&'static str> {
-    let chain = CHAINS.iter().find(|(_, chain)| *chain == stages).map(|&(name, _)| name);
-    chain.or_else(|| registry::NAMES.iter().copied().find(|name| stages == [*name]))
+/// The name of the image that has exactly these stages, in the order of the registry.
+pub fn image(stages: &[&str]) -> String {
+    let chain = CHAINS.iter().find(|(_, chain)| *chain == stages);
+    chain.map_or_else(|| stages.join("+"), |&(name, _)| name.to_owned())
 }
 
-/// A switch with these stages and their settings, each of whose ports is connected by such a link.
+/// A switch with these stages and their settings, each of whose ports is connected by such a link, and with this seed of its random
+/// numbers.
 ///
 /// # Errors
 /// The stages cannot be combined, or a setting is wrong on the link.
-pub fn switch(stages: &[&str], settings: &[Vec<u32>], link: &Link) -> Result<SwitchProgram<StageList, Heap>> {
+pub fn switch(
+    stages: &[&str],
+    settings: &[Vec<u32>],
+    link: &Link,
+    seed: u64,
+) -> Result<SwitchProgram<StageList, Heap>> {
     let mut switch = SwitchProgram::<StageList, Heap>::ZEROED;
     for (stage, settings) in stages.iter().zip(settings) {
         switch.switch_mut().stages_mut().add(stage, settings)?;
     }
-    switch.begin(Instant::from_nanos(0), link, &())?;
+    switch.begin(Instant::from_nanos(0), link, &(), seed)?;
     Ok(switch)
+}
+
+/// What the driver writes into the image of such a switch before it starts.
+pub fn boot(settings: &[Vec<u32>], link: &Link, seed: u64) -> BootSettings {
+    BootSettings { rp_settings: settings.concat(), np_settings: vec![seed as u32, (seed >> 32) as u32], link: *link }
 }
 
 /// The words of an action, as the board sees them.
@@ -53,8 +65,8 @@ pub fn words_of(queue: Queue, action: &StageAction) -> Vec<u32> {
 /// A switch pipeline that records the actions of the stages, and what they read.
 #[derive(Debug)]
 pub struct Recorder {
-    /// The bytes in each queue.
-    pub queued: [u32; QUEUES],
+    /// The bytes in each queue, and then those that arrived by each.
+    pub queued: [u32; ARRIVED + QUEUES],
     actions: RefCell<Vec<Action>>,
     transmit: [u8; TX_FRAME_BYTES],
 }
@@ -62,7 +74,13 @@ pub struct Recorder {
 impl Recorder {
     /// One that has recorded nothing, with empty queues.
     pub const fn new() -> Self {
-        Self { queued: [0; QUEUES], actions: RefCell::new(Vec::new()), transmit: [0; TX_FRAME_BYTES] }
+        Self { queued: [0; ARRIVED + QUEUES], actions: RefCell::new(Vec::new()), transmit: [0; TX_FRAME_BYTES] }
+    }
+
+    fn read(&self, number: usize) -> Bytes {
+        let bytes = self.queued.get(number).copied().unwrap_or(0);
+        self.actions.borrow_mut().push(Action::Read { queue: number as u32, bytes });
+        Bytes::new(bytes)
     }
 
     /// The actions since the last call.
@@ -91,9 +109,11 @@ impl SwitchHardware for Recorder {
     type Crc = HostCrc;
 
     fn queued(&self, queue: Queue) -> Bytes {
-        let bytes = self.queued.get(queue.index()).copied().unwrap_or(0);
-        self.actions.borrow_mut().push(Action::Read { queue: queue.index() as u32, bytes });
-        Bytes::new(bytes)
+        self.read(queue.index())
+    }
+
+    fn arrived(&self, queue: Queue) -> Bytes {
+        self.read(ARRIVED + queue.index())
     }
 
     fn act(&mut self, queue: Queue, action: &StageAction) {
@@ -117,8 +137,8 @@ impl NativeSwitch {
     ///
     /// # Errors
     /// As for [`switch`].
-    pub fn new(stages: &[&str], settings: &[Vec<u32>], link: &Link) -> Result<Self> {
-        Ok(Self { program: switch(stages, settings, link)?, recorder: Recorder::new() })
+    pub fn new(stages: &[&str], settings: &[Vec<u32>], link: &Link, seed: u64) -> Result<Self> {
+        Ok(Self { program: switch(stages, settings, link, seed)?, recorder: Recorder::new() })
     }
 
     /// Its program.
@@ -129,10 +149,11 @@ impl NativeSwitch {
 
 impl Reference for NativeSwitch {
     const WAKE: u32 = LogKind::Wake as u32;
+    const REPORTS_ENDS: bool = true;
 
     /// Its stages read from the queues what the image has read: in an event, all reads of a queue must be equal.
     fn handle_again(&mut self, now: u64, handled: &Handled, _: &mut Decisions) -> Result<Vec<(u64, Action)>> {
-        let mut read = [None; QUEUES];
+        let mut read = [None; ARRIVED + QUEUES];
         for (_, action) in &handled.actions {
             if let Action::Read { queue, bytes } = *action
                 && let Some(read) = read.get_mut(queue as usize)

@@ -18,6 +18,8 @@ pub struct Handled {
 pub trait Reference {
     /// The kind of an image's log record of a timer interrupt.
     const WAKE: u32;
+    /// The end of an event has an effect, that of having no action: a packet without a verdict passes unchanged.
+    const REPORTS_ENDS: bool;
 
     /// Handles the event at the time that the image has logged. Returns its actions.
     ///

@@ -125,6 +125,7 @@ impl PacketFormat {
 impl DataLayout {
     /// Writes the verdict of a switch's stages on a data packet, whose ECN bits were `ecn`, into its headers: a record of telemetry
     /// behind those that it came with, or alone if these are cleared. Returns whether it writes a record.
+    #[inline(always)]
     pub(crate) fn write_verdict(&self, header: &mut [u8], verdict: &Verdict, ecn: Ecn) -> bool {
         let leaves_with = verdict.leaves_with(ecn);
         if leaves_with != ecn {

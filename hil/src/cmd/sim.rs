@@ -67,8 +67,8 @@ struct CoreArgs {
     /// The same for the notification points. With the same core for both, one core runs the whole NIC.
     #[arg(long, value_name = "CORE@CLOCK", value_parser = core)]
     np_core: Option<Cores>,
-    /// Runs the stages of switches whose decisions may come late on a core for each chain at a switch, such as `ibex@1GHz` or
-    /// `ibex@infinite`: lscc_rate_calculation and lscc_rate_limiting. Other stages run as without cores.
+    /// Runs the stages of all switches on cores, such as `ibex@1GHz` or `ibex@infinite`: one for each chain of stages at up to four
+    /// ports. A packet that leaves waits for its verdict.
     #[arg(long, value_name = "CORE@CLOCK", value_parser = core)]
     stage_core: Option<Cores>,
     /// Cores at each host, 1 to 64, which share its queue pairs: flows are dealt to them in the order in which they are opened, and

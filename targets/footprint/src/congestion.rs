@@ -25,7 +25,7 @@ const fn sizes<G: Stage>() -> Sizes {
 
 #[inline(always)]
 fn start<G: Stage>(switch: &mut SwitchProgram<G, Queues>, now: u64, link: Link) -> bool {
-    switch.begin(Instant::from_nanos(now), &link.port(), &G::DEFAULT).is_ok()
+    switch.begin(Instant::from_nanos(now), &link.port(), &G::DEFAULT, 1).is_ok()
 }
 
 macro_rules! functions {

@@ -106,7 +106,7 @@ pub struct TxSlot {
 pub struct Shared {
     /// Settings of the reaction point, or of a switch's stage, in user units, written before the image starts.
     pub rp_settings: [u32; SETTINGS],
-    /// Settings of the notification point, likewise.
+    /// Settings of the notification point, likewise; of a switch, the seed of its random numbers in two words, the low one first.
     pub np_settings: [u32; SETTINGS],
     /// Line rate in 2^-24 bytes per nanosecond, MTU in bytes, round-trip time of the idle network in nanoseconds; likewise.
     pub link: [u32; 3],

@@ -21,8 +21,9 @@ pub const QUEUES: usize = PORTS * Queue::CLASSES;
 /// The storage of an image's queues.
 pub type Queues = Fixed<QUEUES>;
 
-/// Seed of the random numbers of a switch.
-const SEED: u64 = 1;
+/// What is added to the index of a queue in the device's register of queues to select the bytes in the switch that arrived by the
+/// queue, in place of the bytes in it.
+pub const ARRIVED: usize = QUEUES;
 
 /// An event at a queue, as the device's descriptor reports it: those of [`cc_cp::Event`], with packets as byte counts.
 ///
@@ -248,6 +249,12 @@ pub trait SwitchHardware: TransmitRing {
     /// The number of bytes in a queue now.
     fn queued(&self, queue: Queue) -> Bytes;
 
+    /// The number of bytes in the switch that arrived by a queue: see [`Emit::arrived`].
+    #[inline(always)]
+    fn arrived(&self, queue: Queue) -> Bytes {
+        self.queued(queue)
+    }
+
     /// Carries out an action at a queue.
     fn act(&mut self, queue: Queue, action: &StageAction);
 
@@ -358,6 +365,11 @@ impl<H: SwitchHardware> Emit for Ring<'_, H> {
     fn queued(&self, at: Queue) -> Bytes {
         self.0.queued(at)
     }
+
+    #[inline(always)]
+    fn arrived(&self, at: Queue) -> Bytes {
+        self.0.arrived(at)
+    }
 }
 
 impl<H: SwitchHardware> SendPfc for Ring<'_, H> {
@@ -375,14 +387,20 @@ impl<G: Stage, Q: Storage> Zeroed for SwitchProgram<G, Q> {
 }
 
 impl<G: Stage, Q: Storage> SwitchProgram<G, Q> {
-    /// Sets up a zeroed switch in place: all queues are configured and empty.
+    /// Sets up a zeroed switch in place: all queues are configured and empty. The seed is that of its random numbers.
     ///
     /// # Errors
     /// A setting out of range, or wrong on this port.
-    pub fn begin(&mut self, start: Instant, link: &Link, settings: &G::Settings) -> Result<(), ConfigureError> {
+    pub fn begin(
+        &mut self,
+        start: Instant,
+        link: &Link,
+        settings: &G::Settings,
+        seed: u64,
+    ) -> Result<(), ConfigureError> {
         self.0.make_room(QUEUES);
         self.0.begin(start);
-        (0..QUEUES).try_for_each(|index| self.0.configure(start, Queue::of(index), link, settings, SEED))
+        (0..QUEUES).try_for_each(|index| self.0.configure(start, Queue::of(index), link, settings, seed))
     }
 
     /// The switch.

@@ -108,7 +108,7 @@ impl OutputPin for Pin {
     }
 }
 
-/// Bytes in a queue of the switch, by its number.
+/// Bytes in a queue of the switch, by its index, or that arrived by it: see `programs::switch_ring::ARRIVED`.
 pub(crate) fn queued(index: u32) -> Bytes {
     store(register::QUEUE_SELECT, index);
     Bytes::new(load(register::QUEUE_BYTES))
@@ -119,7 +119,7 @@ pub(crate) fn queued(index: u32) -> Bytes {
 pub struct Settings {
     /// Settings of the reaction point, or of the stages.
     pub first: &'static [u32; SETTINGS],
-    /// Settings of the notification point.
+    /// Settings of the notification point, or the two words of the seed of a switch, the low one first.
     pub second: &'static [u32; SETTINGS],
     /// The link of the port, see [`Shared::link`].
     pub link: [u32; 3],

@@ -163,6 +163,10 @@ impl SwitchHardware for Device {
         board::queued(queue.index() as u32)
     }
 
+    fn arrived(&self, queue: Queue) -> Bytes {
+        board::queued((switch_ring::ARRIVED + queue.index()) as u32)
+    }
+
     #[inline(always)]
     fn act(&mut self, queue: Queue, action: &StageAction) {
         let command = action.encode(queue, |word| store(register::ACTION_OPERAND, word));
@@ -246,7 +250,9 @@ impl<G: Stage> Program for SwitchProgram<G, Queues> {
 
     #[inline(always)]
     fn begin(&mut self, start: Instant, link: Link, settings: &Settings) -> Result<(), Unfit> {
-        self.begin(start, &link, &switch_ring::settings::<G>(settings.first)).map_err(|_| Unfit)
+        let [low, high, ..] = *settings.second;
+        let seed = u64::from(high) << 32 | u64::from(low);
+        self.begin(start, &link, &switch_ring::settings::<G>(settings.first), seed).map_err(|_| Unfit)
     }
 
     #[inline(always)]

@@ -14,7 +14,7 @@ use cc_cp::registry::{self, Visitor};
 use cc_cp::{Kind, Kinds, OnQueues, Queue, Stage, Verdict};
 use hil_algorithms::registry::UnknownName;
 use hil_algorithms::settings::words;
-use hil_cores::board::{Action, Board, BootSettings, DEVICES, Pace, RAM, board_with};
+use hil_cores::board::{Action, Board, DEVICES, Pace, RAM, board_with};
 use hil_cores::core::{Core, Design};
 use hil_cores::firmware;
 use hil_cores::processor::Processor;
@@ -24,7 +24,7 @@ use hil_replay::Summary;
 use hil_replay::report::{KindCycles, cycles};
 use programs::descriptor::Descriptor;
 use programs::layout::ImageInfo;
-use programs::switch_ring::{StageAction, SwitchEvent, SwitchProgram};
+use programs::switch_ring::{ARRIVED, StageAction, SwitchEvent, SwitchProgram};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,6 +34,8 @@ pub const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(4
 
 /// The seed of the traffic, the same for each preset, so that presets differ by what they are and not by their traffic.
 const SEED: u64 = 1;
+/// Seed of the random numbers of the stages.
+const STAGE_SEED: u64 = 1;
 /// Events with each preset.
 const EVENTS: u32 = 40_000;
 
@@ -89,7 +91,7 @@ pub fn measure_on(core: Processor, stage: &str) -> Result<Vec<Run>> {
     let image = firmware::read(&image)?;
     let run = |(preset, settings): (&'static str, Vec<Vec<u32>>)| {
         let context = || format!("{name}, preset {preset}");
-        let boot = BootSettings { rp_settings: settings.concat(), np_settings: Vec::new(), link: LINK };
+        let boot = native_switch::boot(&settings, &LINK, STAGE_SEED);
         let board = core.start(&RAM, DEVICES, 0, image.entry)?;
         let board = board_with(board, &image, &boot, Pace::Lockstep).with_context(context)?;
         let mut pair = Pair::new(name, stages, &settings, board).with_context(context)?;
@@ -163,7 +165,7 @@ pub fn events(at: Place, what: Happening, takes: Kinds) -> (Queue, Vec<SwitchEve
 /// # Errors
 /// The stages cannot be combined, or a setting is wrong on the link.
 pub fn switch(stages: &[&str], settings: &[Vec<u32>]) -> Result<SwitchProgram<StageList, Heap>> {
-    native_switch::switch(stages, settings, &LINK)
+    native_switch::switch(stages, settings, &LINK, STAGE_SEED)
 }
 
 /// Stages that run twice: natively and on the core.
@@ -254,9 +256,11 @@ impl<C: Core> Pair<C> {
     }
 
     fn set_queued(&mut self, queue: Queue, bytes: Bytes) {
-        if let Some(queued) = self.recorder.queued.get_mut(queue.index()) {
-            *queued = bytes.get();
-            self.board.set_queued(queue.index() as u32, bytes.get());
+        for number in [queue.index(), ARRIVED + queue.index()] {
+            if let Some(queued) = self.recorder.queued.get_mut(number) {
+                *queued = bytes.get();
+                self.board.set_queued(number as u32, bytes.get());
+            }
         }
     }
 
@@ -359,7 +363,7 @@ mod tests {
         // Doubles Kmax in the image's settings.
         theirs[1] *= 2;
         for (settings, differs) in [(ours.concat(), false), (theirs, true)] {
-            let boot = BootSettings { rp_settings: settings, np_settings: Vec::new(), link: LINK };
+            let boot = native_switch::boot(&[settings], &LINK, STAGE_SEED);
             let core = Design::Ibex.model(&RAM, DEVICES, 0, image.entry);
             let board = board_with(core, &image, &boot, Pace::Lockstep).unwrap();
             let mut pair = Pair::new("red", &["red"], &ours, board).unwrap();

@@ -293,6 +293,7 @@ impl SharedBuffer {
     }
 
     /// The part that has room for a packet, which would wait at an egress port behind so many bytes of its class.
+    #[inline(always)]
     pub(super) fn room(&self, at: Ingress, (egress, queued): (usize, u32), bytes: u32) -> Option<Part> {
         let free = self.shared - self.used;
         if !self.is_lossless(at.class) {
@@ -312,6 +313,7 @@ impl SharedBuffer {
     }
 
     /// Charges a packet to the part that has room for it. Returns whether the buffer wants a pause from now on.
+    #[inline(always)]
     pub(super) fn charge(&mut self, at: Ingress, part: Part, bytes: u32) -> bool {
         let port = &mut self.ports[at.port];
         let in_headroom = &mut port.in_headroom[usize::from(at.class)];

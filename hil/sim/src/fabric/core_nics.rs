@@ -315,7 +315,7 @@ impl CoreNics {
         if let Some(out) = out.filter(|_| self.prototype.pace == Pace::Lockstep) {
             let Nic { core, pacers } = &mut self.nics[nic];
             while let Some(Effect { action, .. }) = core.core_mut().take_ready() {
-                act(pacers, &action, out);
+                act(pacers, action.as_ref(), out);
             }
         }
         logged
@@ -323,20 +323,20 @@ impl CoreNics {
 }
 
 /// Passes an action to the host.
-fn act(pacers: &mut [Option<FlowPacer>], action: &Action, out: &mut dyn NicOutput) {
+fn act(pacers: &mut [Option<FlowPacer>], action: Option<&Action>, out: &mut dyn NicOutput) {
     match action {
-        Action::Pace(store) => {
+        Some(Action::Pace(store)) => {
             let (rate, window) = (Rate::from_bits(store.rate), Bytes::new(store.window));
             if let Some(Some((.., pacer))) = pacers.get_mut(store.index as usize) {
                 pacer.set(rate, window);
             }
             out.set(store.index as u16, rate, window, Nanos::new(store.hold));
         }
-        Action::Frame(frame) => {
+        Some(Action::Frame(frame)) => {
             // A frame to no flow of the network is not sent: nor is one of a NIC that runs natively.
             let _ = out.forward(frame);
         }
-        Action::Log(_) | Action::Stage(_) | Action::Read { .. } => {}
+        Some(Action::Log(_) | Action::Stage(_) | Action::Read { .. }) | None => {}
     }
 }
 
@@ -424,7 +424,7 @@ impl NicGroup for CoreNics {
 
     fn timer(&mut self, nic: usize, now: Instant, out: &mut dyn NicOutput) -> Result<Option<u16>> {
         while let Some(Effect { action, .. }) = self.with(nic, |core| core.core_mut().take(now.nanos())).flatten() {
-            act(&mut self.nics[nic].pacers, &action, out);
+            act(&mut self.nics[nic].pacers, action.as_ref(), out);
         }
         self.fault.take().map_or(Ok(None), Err)
     }

@@ -9,6 +9,7 @@ use super::switch::Notice;
 use super::{Network, Place};
 use crate::Picos;
 use anyhow::Result;
+use cc_core::Nanos;
 
 /// A packet that has passed so many nodes goes no further: the hop limit in the headers of all packets.
 const HOP_LIMIT: u8 = 64;
@@ -65,6 +66,16 @@ impl Network<'_> {
                     }
                 }
                 Place::Switch(switch) => {
+                    if let Some(packet) = self.switches[switch as usize].take_held(port) {
+                        let flow = self.slab.meta(packet).flow;
+                        let at = &mut self.ports[port as usize];
+                        at.free_scheduled = Picos::MAX;
+                        at.hold(flow, now, Nanos::ZERO, &mut self.slab);
+                        if self.slab.meta(packet).counted {
+                            self.release(now, switch, packet);
+                        }
+                        self.lose(now, port, packet, fault);
+                    }
                     while let Some(packet) = self.ports[port as usize].take_any(now, &mut self.slab) {
                         self.queue_changed(now, port);
                         self.flow_queue_changed(now, port, packet, false);
@@ -119,7 +130,7 @@ impl Network<'_> {
     }
 
     /// A packet is lost because the link of a port is down.
-    fn lose(&mut self, now: Picos, port: u32, packet: PacketId, fault: usize) {
+    pub(super) fn lose(&mut self, now: Picos, port: u32, packet: PacketId, fault: usize) {
         self.faults.count(fault, 1);
         self.lose_counted(now, port, packet, fault);
     }

@@ -873,7 +873,8 @@ impl<'a> Network<'a> {
                     let seed = scenario.seed ^ (node as u64) << 32;
                     let place = (node as u32, ports.start, *kind == Kind::Relay);
                     let packets = (line_bytes, scenario.base_rtt);
-                    let cores = self.cores_of_switch(scenario, node as u32, (own, &stages), packets, classes)?;
+                    let cores =
+                        self.cores_of_switch(scenario, (node as u32, seed), (own, &stages), packets, classes)?;
                     let mut switch = Switch::new(place, (own, buffer), packets, classes, stages, seed)?;
                     switch.put_on_cores(cores)?;
                     for port in ports.filter(|&port| switch.holds(port)) {
@@ -887,8 +888,7 @@ impl<'a> Network<'a> {
             let run = |switch: &Switch| cores.run(switch.node(), Part::Stages) && switch.core_uses().next().is_some();
             ensure!(
                 self.switches.iter().any(run),
-                "no switch has stages that can run on a core: expected {}, in this order, and no others at the same port",
-                core_stages::LATE.join(" and ")
+                "no switch has stages, which are to run on a core: expected some under [[stages]]"
             );
         }
         Ok(())
@@ -898,7 +898,7 @@ impl<'a> Network<'a> {
     fn cores_of_switch(
         &self,
         scenario: &Scenario<'_>,
-        node: u32,
+        (node, seed): (u32, u64),
         ports: (&[Port], &[Stages]),
         (line_bytes, base_rtt): (u16, Nanos),
         classes: u8,
@@ -906,12 +906,10 @@ impl<'a> Network<'a> {
         let cores = scenario.cores.iter().find(|cores| cores.run(node, Part::Stages));
         let Some(cores) = cores.and_then(|cores| Some((cores, cores.design?))) else { return Ok(Vec::new()) };
         let link = cc_core::Link { line_rate: Rate::ZERO, mtu: Bytes::new(line_bytes.into()), base_rtt };
-        let on_cores = CoreStages::of_switch(cores, node, ports, (link, classes), &self.core_records)?;
+        let on_cores = CoreStages::of_switch(cores, (node, seed), ports, (link, classes), &self.core_records)?;
         ensure!(
             cores.0.nodes.is_empty() || !on_cores.is_empty(),
-            "switch {node} has no stages that can run on a core: expected {} alone at a port, in this order. Other stages decide about \
-             the packet that leaves, and it does not wait for a core",
-            core_stages::LATE.join(" and ")
+            "switch {node} has no stages, which are to run on a core: expected some under [[stages]], or another switch"
         );
         Ok(on_cores)
     }
@@ -1050,7 +1048,8 @@ impl<'a> Network<'a> {
         self.totals.queue_lengths = self.watch.take().map(|watch| watch.finish(self.end)).unwrap_or_default();
         let in_ports: usize = self.ports.iter().map(|port| port.packets(&self.slab).count()).sum();
         let at_hosts: usize = self.hosts.iter().map(Host::waiting_packets).sum();
-        self.totals.in_flight = (in_ports + at_hosts + self.faults.held_packets()) as u64;
+        let at_switches: usize = self.switches.iter().map(Switch::held_packets).sum();
+        self.totals.in_flight = (in_ports + at_hosts + at_switches + self.faults.held_packets()) as u64;
         self.totals.faults = self.faults.counts();
         let Totals { injected, delivered, dropped, in_flight, .. } = self.totals;
         ensure!(

@@ -89,6 +89,9 @@ pub(super) struct Port {
     pub(super) undetermined: u64,
 }
 
+/// In [`Port::free_scheduled`]: a packet that the port has taken from a queue waits for its verdict, and nothing else leaves.
+pub(super) const HELD: Picos = Picos::MAX - 1;
+
 /// Traffic classes of data.
 pub(super) const CLASSES: usize = 8;
 

@@ -2,11 +2,11 @@
 
 use super::buffer::{Ingress, Part, SharedBuffer};
 use super::calendar::{Class as EventClass, Event as Scheduled};
-use super::core_stages::CoreStages;
+use super::core_stages::{CoreStages, Held as HeldPacket};
 use super::faults::{FrameInfo, FrameSet, Held, Outcome};
 use super::host::REST;
 use super::packets::{InFlight, Kind, Meta, PacketId};
-use super::port::Port;
+use super::port::{HELD, Port};
 use super::{Effects, FlowSpec, Network, Origin, PfcRecord, Picos, Place};
 use crate::instant;
 use crate::marking::Stages;
@@ -44,8 +44,10 @@ pub(super) struct Switch {
     buffer: Option<SharedBuffer>,
     /// What it has sent and received beside packets.
     pub(super) feedback: SwitchFeedback,
-    /// Frames that stages have sent and that are not on their way yet.
+    /// Frames that stages have sent and that are not on their way yet, and verdicts that cores have stored.
     sent: Vec<Sent>,
+    /// Packets that have their verdicts and wait until a PFC frame or a message has left their ports.
+    leaving: Vec<(u32, PacketId)>,
     /// When the stages are to be called next, if that is scheduled.
     wake_at: Picos,
     /// When a packet last arrived.
@@ -94,6 +96,8 @@ enum Sent {
     Pfc(Queue, u16),
     /// A message to the switch at the other end of the link at a port.
     Peer(Queue, PeerMessage),
+    /// The verdict on a packet that has waited for it.
+    Decided(HeldPacket, Verdict),
 }
 
 /// What a neighbour sends without a queue, and what arrives in the order in which it was sent.
@@ -117,7 +121,7 @@ impl Notice {
 }
 
 /// The flow of no packet: stages send CNPs only about a packet that they are given.
-const NO_FLOW: u32 = u32::MAX;
+pub(super) const NO_FLOW: u32 = u32::MAX;
 
 /// Where stages send their frames.
 pub(super) struct Output<'a> {
@@ -131,20 +135,24 @@ pub(super) struct Output<'a> {
 }
 
 impl Output<'_> {
-    /// Sends a frame that stages on a core have built: a rate for the other end of the link at a queue that has them, or a CNP to
-    /// the sender of a flow.
-    pub(super) fn send_frame(&mut self, frame: &[u8], flow: Option<u32>, has_stages: impl Fn(Queue) -> bool) {
+    /// Sends a frame that stages on a core have built: a rate for the other end of the link at a queue, or a CNP to the sender of the
+    /// flow. The image's queue has a number of its own; there may be none of the switch.
+    pub(super) fn send_frame(&mut self, frame: &[u8], in_switch: impl Fn(Queue) -> Option<Queue>) {
         if let Ok(message) = RateMessage::parse(frame, frame.len()) {
-            let queue = Queue { port: message.port, class: message.priority };
-            if has_stages(queue) {
-                self.sent.push(Sent::Peer(queue, PeerMessage::Rate(message)));
+            if let Some(queue) = in_switch(Queue { port: message.port, class: message.priority }) {
+                self.peer(queue, PeerMessage::Rate(RateMessage { port: queue.port, ..message }));
             }
-        } else if let Some(flow) = flow.filter(|&flow| flow != NO_FLOW) {
+        } else if self.flow != NO_FLOW {
             // Packets of the network have no ICRC.
             let mut frame = frame.to_vec();
             wire::write_icrc::<NoCrc>(&mut frame);
-            self.send_cnp(&frame, flow);
+            self.send_cnp(&frame, self.flow);
         }
+    }
+
+    /// A core has stored the verdict on a packet that waits for it.
+    pub(super) fn decide(&mut self, held: HeldPacket, verdict: Verdict) {
+        self.sent.push(Sent::Decided(held, verdict));
     }
 
     /// Puts a CNP in a slot, whole, with zeros for its ICRC.
@@ -276,19 +284,33 @@ impl Switch {
             buffer,
             feedback: SwitchFeedback { node, ..SwitchFeedback::default() },
             sent: Vec::new(),
+            leaving: Vec::new(),
             wake_at: Picos::MAX,
             active_at: 0,
         })
     }
 
-    /// Lets these chains run on cores.
+    /// Lets its chains run on these cores.
     pub(super) fn put_on_cores(&mut self, cores: Vec<CoreStages>) -> Result<()> {
-        for core in &cores {
-            let place = self.stages[usize::from(core.first_port())].chain;
-            self.chains[usize::from(place)] = list(&Stages::new(), self.stages.len())?;
+        if !cores.is_empty() {
+            for chain in &mut self.chains {
+                *chain = list(&Stages::new(), self.stages.len())?;
+            }
         }
         self.cores = cores;
         Ok(())
+    }
+
+    /// Packets that wait for the verdicts of its cores, or have them and wait for the link.
+    pub(super) fn held_packets(&self) -> usize {
+        self.cores.iter().map(CoreStages::held).sum::<usize>() + self.leaving.len()
+    }
+
+    /// Takes the packet that a port has taken from a queue and that has not begun to leave, if there is one.
+    pub(super) fn take_held(&mut self, port: u32) -> Option<PacketId> {
+        let decided =
+            self.leaving.iter().position(|&(of, _)| of == port).map(|place| self.leaving.swap_remove(place).1);
+        decided.or_else(|| self.cores.iter_mut().find_map(|core| core.take_leaving(port)))
     }
 
     /// What its cores did.
@@ -353,6 +375,8 @@ impl Switch {
 impl Network<'_> {
     /// Gives the stages of a switch an event of a port's queue, with the flow and the bytes of its packet; the bytes are empty if the
     /// stages do not read headers. What they emit is kept for [`Network::send_emitted`].
+    ///
+    /// Returns the verdict; `None` if the stages run on a core, on whose verdict the packet `held` now waits.
     fn stage(
         &mut self,
         now: Picos,
@@ -360,7 +384,8 @@ impl Network<'_> {
         (port, class): (u32, u8),
         (flow, frame): (u32, &[u8]),
         event: &Event<'_>,
-    ) -> Verdict {
+        held: Option<HeldPacket>,
+    ) -> Option<Verdict> {
         let at = &mut self.switches[switch as usize];
         let Switch { first_port, chains, cores, stages, sent, .. } = at;
         let ports = &self.ports[*first_port as usize..];
@@ -373,9 +398,11 @@ impl Network<'_> {
             && takes.contains(event.kind())
             && let Some(core) = cores.iter_mut().find(|core| core.serves(queue))
         {
-            return core.deliver(now, queue, event, frame, &mut output);
+            let held = held.filter(|held| core.admits() || matches!(held, HeldPacket::Leaving { .. }));
+            core.deliver(now, queue, (event, frame), held, &mut output);
+            return held.is_none().then_some(Verdict::PASS);
         }
-        chain.on(instant(now), queue, event, &mut output)
+        Some(chain.on(instant(now), queue, event, &mut output))
     }
 
     /// A packet has arrived at a switch: it waits at the port of its route, or leaves at once.
@@ -384,13 +411,26 @@ impl Network<'_> {
         let counted = meta.kind == Kind::Data || self.effects.acks_with_data;
         (meta.ingress, meta.counted) = (ingress, counted);
         let meta = *meta;
-        let Meta { kind, line_bytes, class, .. } = meta;
-        let bytes = u32::from(line_bytes);
         let Some(egress) = self.egress(now, switch, packet, &meta)? else { return Ok(()) };
-        if self.drops_in_storms && counted && self.ports[egress as usize].ignored >> class & 1 != 0 {
-            self.drop_in_storm(egress, class, packet);
+        if self.drops_in_storms && counted && self.ports[egress as usize].ignored >> meta.class & 1 != 0 {
+            self.drop_in_storm(egress, meta.class, packet);
             return Ok(());
         }
+        self.enter::<false>(now, switch, (ingress, egress), packet, meta)
+    }
+
+    /// A packet that has come by one port of a switch and will leave by another joins the queue there, or leaves at once, if there is room
+    /// for it. The stages have admitted it, or decide about it; if they run on a core, it waits for its verdict.
+    #[inline(always)]
+    fn enter<const ADMITTED: bool>(
+        &mut self,
+        now: Picos,
+        switch: u32,
+        (ingress, egress): (u32, u32),
+        packet: PacketId,
+        Meta { kind, line_bytes, class, counted, .. }: Meta,
+    ) -> Result<()> {
+        let bytes = u32::from(line_bytes);
         let at = &mut self.switches[switch as usize];
         at.active_at = now;
         let arrived = self.ports[ingress as usize].arrived[usize::from(class)];
@@ -401,20 +441,23 @@ impl Network<'_> {
             part = buffer.room(from, ((egress - at.first_port) as usize, queued), bytes);
             if part.is_none() {
                 self.totals.lossless_dropped += u64::from(buffer.is_lossless(class));
+                if ADMITTED {
+                    self.release_at_stages(now, switch, packet);
+                }
                 self.drop_packet(packet);
                 return Ok(());
             }
         }
         let follows_flows = at.follows_flows;
         let stages = at.stages(ingress);
-        if kind == Kind::Data && stages.takes.contains(EventKind::Arrival) && !stages.holds {
-            let admits = self.admit(now, switch, ingress, class, packet)?;
-            if !admits {
-                self.totals.lossless_dropped += 1;
-                self.drop_packet(packet);
+        if !ADMITTED && kind == Kind::Data && stages.takes.contains(EventKind::Arrival) && !stages.holds {
+            let held = HeldPacket::Arriving { ingress, egress, packet };
+            let admits = self.admit(now, switch, (ingress, class), packet, Some(held))?;
+            if admits == Some(false) {
+                self.refuse(packet);
             }
             self.send_emitted(now, switch)?;
-            if !admits {
+            if admits != Some(true) {
                 return Ok(());
             }
         }
@@ -439,6 +482,12 @@ impl Network<'_> {
             self.flow_queue_changed(now, egress, packet, true);
         }
         self.start_sending(now, switch, egress)
+    }
+
+    /// The stages of a switch have no room for a packet.
+    fn refuse(&mut self, packet: PacketId) {
+        self.totals.lossless_dropped += 1;
+        self.drop_packet(packet);
     }
 
     /// The port by which a packet leaves a switch; `None` if it does not, because links have failed.
@@ -486,6 +535,7 @@ impl Network<'_> {
     }
 
     /// Charges a packet to the buffer of a switch, which may begin a pause.
+    #[inline(always)]
     fn charge(&mut self, now: Picos, switch: u32, from: Ingress, part: Part, bytes: u32) {
         if let Some(buffer) = &mut self.switches[switch as usize].buffer
             && buffer.charge(from, part, bytes)
@@ -496,13 +546,9 @@ impl Network<'_> {
 
     /// A packet leaves a switch: it is no longer counted at its ingress, which may end a pause.
     pub(super) fn release(&mut self, now: Picos, switch: u32, packet: PacketId) {
-        let Meta { flow, kind, line_bytes, class, ingress, .. } = *self.slab.meta(packet);
+        let Meta { line_bytes, class, ingress, .. } = *self.slab.meta(packet);
         let bytes = u32::from(line_bytes);
-        if kind == Kind::Data && self.switches[switch as usize].stages(ingress).takes.contains(EventKind::Release) {
-            let queued = Bytes::new(self.ports[ingress as usize].arrived[usize::from(class)]);
-            let event = Event::Release { bytes: Bytes::new(bytes), queued };
-            self.stage(now, switch, (ingress, class), (flow, &[]), &event);
-        }
+        self.release_at_stages(now, switch, packet);
         let counted = &mut self.ports[ingress as usize].arrived[usize::from(class)];
         let arrived = *counted;
         *counted -= bytes;
@@ -515,6 +561,17 @@ impl Network<'_> {
             && buffer.release(from, bytes)
         {
             self.change_pause(now, switch, from.port, class);
+        }
+    }
+
+    /// The stages at the port by which a packet came count it no longer.
+    #[inline(always)]
+    fn release_at_stages(&mut self, now: Picos, switch: u32, packet: PacketId) {
+        let Meta { flow, kind, line_bytes, class, ingress, .. } = *self.slab.meta(packet);
+        if kind == Kind::Data && self.switches[switch as usize].stages(ingress).takes.contains(EventKind::Release) {
+            let queued = Bytes::new(self.ports[ingress as usize].arrived[usize::from(class)]);
+            let event = Event::Release { bytes: Bytes::new(line_bytes.into()), queued };
+            self.stage(now, switch, (ingress, class), (flow, &[]), &event, None);
         }
     }
 
@@ -547,7 +604,7 @@ impl Network<'_> {
         let at = &self.switches[switch as usize];
         if kind == Kind::Data && at.stages(egress).takes.contains(EventKind::Enqueue) {
             let event = Event::Enqueue { bytes: Bytes::new(line_bytes.into()) };
-            self.stage(now, switch, (egress, class), (flow, &[]), &event);
+            self.stage(now, switch, (egress, class), (flow, &[]), &event, None);
             self.measure_pseudo_queue(now, switch, egress);
             self.send_emitted(now, switch)?;
         }
@@ -562,25 +619,32 @@ impl Network<'_> {
             Kind::Request | Kind::Reply | Kind::ReadRequest => None,
         };
         let Some(port) = port else { return Ok(()) };
-        self.admit(now, switch, port, self.specs[flow as usize].class, packet)?;
+        self.admit(now, switch, (port, self.specs[flow as usize].class), packet, None)?;
         self.send_emitted(now, switch)
     }
 
-    /// Whether the stages of a port's queue take a packet that arrives.
-    fn admit(&mut self, now: Picos, switch: u32, ingress: u32, class: u8, packet: PacketId) -> Result<bool> {
+    /// Whether the stages of a port's queue take a packet that arrives; `None` if they run on a core, on whose verdict it now waits.
+    fn admit(
+        &mut self,
+        now: Picos,
+        switch: u32,
+        (ingress, class): (u32, u8),
+        packet: PacketId,
+        held: Option<HeldPacket>,
+    ) -> Result<Option<bool>> {
         let Meta { flow, line_bytes, .. } = *self.slab.meta(packet);
         let queued = Bytes::new(self.ports[ingress as usize].arrived[usize::from(class)]);
         let bytes = Bytes::new(line_bytes.into());
         let verdict = if self.switches[switch as usize].stages(ingress).reads_headers {
             self.with_headers(packet, |network, roce, frame| {
                 let event = Event::Arrival { packet: Packet { bytes, roce: Some(roce) }, queued };
-                Ok(network.stage(now, switch, (ingress, class), (flow, frame), &event))
+                Ok(network.stage(now, switch, (ingress, class), (flow, frame), &event, held))
             })?
         } else {
             let event = Event::Arrival { packet: Packet::of(bytes), queued };
-            self.stage(now, switch, (ingress, class), (flow, &[]), &event)
+            self.stage(now, switch, (ingress, class), (flow, &[]), &event, held)
         };
-        Ok(!verdict.drop)
+        Ok(verdict.map(|verdict| !verdict.drop))
     }
 
     /// A switch's port begins to send if it is free, and is called again when it will be.
@@ -602,6 +666,9 @@ impl Network<'_> {
         let at = &mut self.ports[port as usize];
         if at.free_scheduled == now {
             at.free_scheduled = Picos::MAX;
+        }
+        if at.free_scheduled == HELD {
+            return self.free_held(now, port);
         }
         if now < at.free_at {
             // A PFC frame leaves, which has delayed the packets of the queues.
@@ -633,11 +700,18 @@ impl Network<'_> {
             self.queue_changed(now, egress);
             self.flow_queue_changed(now, egress, packet, false);
         }
-        let Meta { kind, counted, .. } = *self.slab.meta(packet);
-        if kind == Kind::Data {
-            self.depart(now, switch, egress, packet)?;
+        let kind = self.slab.meta(packet).kind;
+        if kind == Kind::Data && !self.depart(now, switch, egress, packet)? {
+            return self.send_emitted(now, switch);
         }
-        if counted {
+        self.leave(now, switch, egress, packet);
+        if kind == Kind::Data { self.send_emitted(now, switch) } else { Ok(()) }
+    }
+
+    /// A packet that a switch's port has taken from a queue begins to leave.
+    #[inline(always)]
+    fn leave(&mut self, now: Picos, switch: u32, egress: u32, packet: PacketId) {
+        if self.slab.meta(packet).counted {
             self.release(now, switch, packet);
         }
         self.begin(now, egress, packet);
@@ -646,11 +720,80 @@ impl Network<'_> {
             port.free_scheduled = port.free_at;
             self.calendar.add(Scheduled::new(port.free_at, EventClass::Free, egress));
         }
-        if kind == Kind::Data { self.send_emitted(now, switch) } else { Ok(()) }
     }
 
-    /// A data packet leaves a queue that no longer counts it: the stages mark, measure, hold and rewrite.
-    fn depart(&mut self, now: Picos, switch: u32, egress: u32, packet: PacketId) -> Result<()> {
+    /// A packet that a switch's port has taken from a queue has its verdict. It begins to leave, unless a PFC frame or a message is
+    /// leaving.
+    #[cold]
+    fn leave_held(&mut self, now: Picos, switch: u32, egress: u32, packet: PacketId) {
+        let port = &mut self.ports[egress as usize];
+        if now < port.free_at {
+            self.calendar.add(Scheduled::new(port.free_at, EventClass::Free, egress));
+            self.switches[switch as usize].leaving.push((egress, packet));
+        } else {
+            port.free_scheduled = Picos::MAX;
+            self.leave(now, switch, egress, packet);
+        }
+    }
+
+    /// The port of a switch, which has taken a packet from a queue, may send: that packet, if it has its verdict.
+    #[cold]
+    fn free_held(&mut self, now: Picos, egress: u32) -> Result<()> {
+        let Place::Switch(switch) = self.places[self.ports[egress as usize].node as usize] else { return Ok(()) };
+        let leaving = &mut self.switches[switch as usize].leaving;
+        if let Some(place) = leaving.iter().position(|&(port, _)| port == egress) {
+            let (_, packet) = leaving.swap_remove(place);
+            self.leave_held(now, switch, egress, packet);
+            self.send_emitted(now, switch)?;
+        }
+        Ok(())
+    }
+
+    /// Carries out the verdict of a core on a packet that has waited for it.
+    #[cold]
+    fn decided(&mut self, now: Picos, switch: u32, held: HeldPacket, verdict: Verdict) -> Result<()> {
+        match held {
+            HeldPacket::Leaving { port, packet, ecn } => {
+                self.apply(now, switch, port, packet, ecn, verdict);
+                self.leave_held(now, switch, port, packet);
+                Ok(())
+            }
+            HeldPacket::Arriving { packet, .. } if verdict.drop => {
+                self.refuse(packet);
+                Ok(())
+            }
+            HeldPacket::Arriving { ingress, egress, packet } => {
+                if let Some(fault) = self.faults.down_by(self.ports[egress as usize].link) {
+                    self.release_at_stages(now, switch, packet);
+                    self.lose(now, egress, packet, fault);
+                    return Ok(());
+                }
+                let meta = *self.slab.meta(packet);
+                self.enter::<true>(now, switch, (ingress, egress), packet, meta)
+            }
+        }
+    }
+
+    /// Lets packets leave that have waited for the verdicts of cores, before frames are sent that the stages have emitted with these
+    /// verdicts.
+    #[cold]
+    fn leave_decided(&mut self, now: Picos, switch: u32) -> Result<()> {
+        loop {
+            let at = &mut self.switches[switch as usize];
+            if let Some(fault) = at.cores.iter_mut().find_map(CoreStages::take_fault) {
+                return Err(fault.context(format!("the core of switch {}", at.node)));
+            }
+            let leaves = |sent: &Sent| matches!(sent, Sent::Decided(HeldPacket::Leaving { .. }, _));
+            let Some(place) = at.sent.iter().position(leaves) else { return Ok(()) };
+            if let Sent::Decided(held, verdict) = at.sent.remove(place) {
+                self.decided(now, switch, held, verdict)?;
+            }
+        }
+    }
+
+    /// A data packet leaves a queue that no longer counts it: the stages mark, measure, hold and rewrite. Returns whether they have;
+    /// if they run on a core, the packet waits for its verdict, and the port sends nothing else.
+    fn depart(&mut self, now: Picos, switch: u32, egress: u32, packet: PacketId) -> Result<bool> {
         let Meta { flow, line_bytes, class, joined, .. } = *self.slab.meta(packet);
         let bytes = Bytes::new(line_bytes.into());
         let PortStages { takes, reads_headers, .. } = self.switches[switch as usize].stages(egress);
@@ -664,33 +807,46 @@ impl Network<'_> {
                 _ => behind + of_packet,
             });
             let port_queued = Bytes::new(all_behind + of_packet);
-            let (ecn, mut verdict) = if reads_headers {
+            let (ecn, verdict) = if reads_headers {
                 self.with_headers(packet, |network, roce, frame| {
+                    let held = Some(HeldPacket::Leaving { port: egress, packet, ecn: roce.ecn });
                     let packet = Packet { bytes, roce: Some(roce) };
                     let event = Event::Departure { packet, ecn: roce.ecn, queued, port_queued };
-                    Ok((roce.ecn, network.stage(now, switch, (egress, class), (flow, frame), &event)))
+                    Ok((roce.ecn, network.stage(now, switch, (egress, class), (flow, frame), &event, held)))
                 })?
             } else {
                 let ecn = wire::ecn(self.slab.header(packet)).unwrap_or(Ecn::NotEct);
+                let held = Some(HeldPacket::Leaving { port: egress, packet, ecn });
                 let event = Event::Departure { packet: Packet::of(bytes), ecn, queued, port_queued };
-                (ecn, self.stage(now, switch, (egress, class), (flow, &[]), &event))
+                (ecn, self.stage(now, switch, (egress, class), (flow, &[]), &event, held))
             };
-            let mut leaves_with = verdict.leaves_with(ecn);
-            if leaves_with != ecn && self.ports[egress as usize].unmarked >> class & 1 != 0 {
-                verdict.mark = Mark::None;
-                leaves_with = verdict.leaves_with(ecn);
-            }
-            // Most packets leave as they came.
-            if leaves_with != ecn || verdict.hop.is_some() || verdict.rewrite.is_some() {
-                let writes = self.data.1.write_verdict(self.slab.header_mut(packet), &verdict, ecn);
-                self.switches[switch as usize].feedback.telemetry += u64::from(writes);
-                let port = &mut self.ports[egress as usize];
-                port.marks += u64::from(ecn != Ecn::Ce && leaves_with == Ecn::Ce);
-                port.undetermined += u64::from(ecn != Ecn::Ect1 && leaves_with == Ecn::Ect1);
-            }
-            self.ports[egress as usize].hold(flow, now, verdict.hold, &mut self.slab);
+            let Some(verdict) = verdict else {
+                self.ports[egress as usize].free_scheduled = HELD;
+                return Ok(false);
+            };
+            self.apply(now, switch, egress, packet, ecn, verdict);
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Carries out the verdict on a data packet that leaves by a port of a switch and that had these ECN bits.
+    #[inline(always)]
+    fn apply(&mut self, now: Picos, switch: u32, egress: u32, packet: PacketId, ecn: Ecn, mut verdict: Verdict) {
+        let Meta { flow, class, .. } = *self.slab.meta(packet);
+        let mut leaves_with = verdict.leaves_with(ecn);
+        if leaves_with != ecn && self.ports[egress as usize].unmarked >> class & 1 != 0 {
+            verdict.mark = Mark::None;
+            leaves_with = verdict.leaves_with(ecn);
+        }
+        // Most packets leave as they came.
+        if leaves_with != ecn || verdict.hop.is_some() || verdict.rewrite.is_some() {
+            let writes = self.data.1.write_verdict(self.slab.header_mut(packet), &verdict, ecn);
+            self.switches[switch as usize].feedback.telemetry += u64::from(writes);
+            let port = &mut self.ports[egress as usize];
+            port.marks += u64::from(ecn != Ecn::Ce && leaves_with == Ecn::Ce);
+            port.undetermined += u64::from(ecn != Ecn::Ect1 && leaves_with == Ecn::Ect1);
+        }
+        self.ports[egress as usize].hold(flow, now, verdict.hold, &mut self.slab);
     }
 
     /// Sends the frames that the stages of a switch have emitted, and schedules their timer. PFC frames and messages to other
@@ -699,10 +855,10 @@ impl Network<'_> {
     /// # Errors
     /// Those of the tap, to which the CNPs are passed.
     pub(super) fn send_emitted(&mut self, now: Picos, switch: u32) -> Result<()> {
-        let at = &mut self.switches[switch as usize];
-        if let Some(fault) = at.cores.iter_mut().find_map(CoreStages::take_fault) {
-            return Err(fault.context(format!("the core of switch {}", at.node)));
+        if !self.switches[switch as usize].cores.is_empty() {
+            self.leave_decided(now, switch)?;
         }
+        let at = &mut self.switches[switch as usize];
         let wake = at.next_wake().max(now.div_ceil(1_000)).saturating_mul(1_000);
         let rests = self.open_flows == 0 && wake > at.active_at + REST;
         if wake < at.wake_at && !rests {
@@ -728,6 +884,7 @@ impl Network<'_> {
                     let port = at.first_port + u32::from(queue.port);
                     self.send_notice(now, port, RateFrame::LONGEST, Notice::Peer(queue.class, message));
                 }
+                Sent::Decided(held, verdict) => self.decided(now, switch, held, verdict)?,
             }
         }
         Ok(())
@@ -841,12 +998,12 @@ impl Network<'_> {
                 let time = at.quantum().pause(quanta);
                 let queued = Bytes::new(at.data[usize::from(class)].bytes);
                 let port = self.switches[switch as usize].across(port);
-                self.stage(now, switch, (port, class), (NO_FLOW, &[]), &Event::Pause { time, queued });
+                self.stage(now, switch, (port, class), (NO_FLOW, &[]), &Event::Pause { time, queued }, None);
                 self.send_emitted(now, switch)
             }
             (Notice::Peer(class, message), Place::Switch(switch)) => {
                 self.switches[switch as usize].feedback.messages_received += 1;
-                self.stage(now, switch, (port, class), (NO_FLOW, &[]), &Event::Peer(message));
+                self.stage(now, switch, (port, class), (NO_FLOW, &[]), &Event::Peer(message), None);
                 self.send_emitted(now, switch)
             }
             (Notice::Peer(..), Place::Host(_)) => Ok(()),
