@@ -262,6 +262,11 @@ impl<C: Core> Board<C> {
         &mut self.core
     }
 
+    /// Measures no cycles per event from now on. The core then stops at fewer instructions, and nothing is kept for each event.
+    pub fn stop_measuring(&mut self) {
+        self.probes.disarm(&mut self.core);
+    }
+
     /// Cycles measured so far.
     pub fn cycles(&self) -> &Cycles {
         self.probes.cycles()

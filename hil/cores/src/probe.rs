@@ -77,6 +77,13 @@ impl Probes {
         }
     }
 
+    /// Removes all watchpoints and forgets the calls under way: nothing is measured from then on.
+    pub fn disarm(&mut self, core: &mut impl Core) {
+        let returns = self.open.drain(..).map(|open| open.returns_to);
+        self.entries.keys().copied().chain(returns).for_each(|pc| core.unwatch(pc));
+        self.entries.clear();
+    }
+
     /// Samples so far.
     pub fn cycles(&self) -> &Cycles {
         &self.cycles

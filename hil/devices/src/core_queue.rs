@@ -95,6 +95,7 @@ impl<N: Reference, C: Core> CoreQueue<N, C> {
     /// event. Starts the clock at zero.
     pub fn new(native: N, mut board: Board<C>, pace: Pace, rule: QueueRule) -> Self {
         board.start_clock(0);
+        board.stop_measuring();
         let booted = [board.active_cycles(), board.core().cycles()];
         Self {
             follower: Follower::new(native),
