@@ -78,3 +78,10 @@ pub fn gate_event<'a, A: ReactionPoint>(state: &A, event: Event<'a>) -> Result<E
         other => Ok(other),
     }
 }
+
+/// The event for a machine that is tested without an engine: [`gate_event`]'s, or a wake in place of a notification to be
+/// ignored.
+#[cfg(test)]
+pub(crate) fn gated<'a, A: ReactionPoint>(state: &A, event: Event<'a>) -> Event<'a> {
+    gate_event(state, event).unwrap_or(Event::Wake)
+}

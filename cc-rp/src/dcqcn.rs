@@ -260,11 +260,15 @@ impl ReactionPoint for Dcqcn {
         let (p, now) = (cx.params, cx.now.stamp());
         // Read before any call, so that the compiler keeps less of the event in registers across the calls.
         let bytes = if let Event::Sent { bytes, .. } = event { *bytes } else { Bytes::ZERO };
-        let accepted = matches!(event, Event::Cnp { body_kind } if self.accept_cnp(body_kind));
+        if let Event::Cnp { body_kind: CnpBodyKind::Extended(body) } = event {
+            cold_path();
+            self.seq = body.seq;
+            self.left |= NUMBERED;
+        }
         self.catch_up(p, now);
         match event {
             Event::Sent { .. } => self.sent(p, bytes),
-            Event::Cnp { .. } if accepted => self.on_cnp(p, now),
+            Event::Cnp { .. } => self.on_cnp(p, now),
             Event::Wake => self.refresh(p, now),
             _ => {}
         }
@@ -380,20 +384,6 @@ impl Dcqcn {
     }
 
     // The notification.
-
-    /// Whether the notification counts. If so, stores its number.
-    #[inline(always)]
-    fn accept_cnp(&mut self, body_kind: &CnpBodyKind) -> bool {
-        if let CnpBodyKind::Extended(body) = body_kind {
-            cold_path();
-            if self.cnp_filter(body_kind).is_some() {
-                return false;
-            }
-            self.seq = body.seq;
-            self.left |= NUMBERED;
-        }
-        true
-    }
 
     #[inline(always)]
     fn on_cnp(&mut self, p: &Params, now: Stamp) {

@@ -275,9 +275,6 @@ impl DcqcnPlus {
         let p = cx.params;
         let mut tau = Nanos::ZERO;
         if let CnpBodyKind::Extended(body) = body_kind {
-            if self.cnp_filter(body_kind).is_some() {
-                return;
-            }
             self.seq = body.seq;
             self.flags |= NUMBERED;
             tau = body.period.min(LONGEST);

@@ -183,10 +183,8 @@ impl ReactionPoint for DcqcnTcd {
     fn on(&mut self, cx: &Cx<'_, Params>, event: &Event<'_>) -> Decision {
         let inner = inner(cx);
         match undetermined(event) {
-            Some(body) if self.0.cnp_filter(&as_congestion(body)).is_none() => {
-                self.0.undetermined(&inner, body.seq, cx.params.ue_raises_alpha)
-            }
-            _ => self.0.on(&inner, event),
+            Some(body) => self.0.undetermined(&inner, body.seq, cx.params.ue_raises_alpha),
+            None => self.0.on(&inner, event),
         }
     }
 

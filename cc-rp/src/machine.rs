@@ -91,8 +91,9 @@ pub trait ReactionPoint: State + Copy + PartialEq + Debug + 'static {
     /// The state of a flow that has sent nothing yet.
     fn open(cx: &Cx<'_, Self::Params>) -> Self;
 
-    /// The reason why a notification with this body is ignored; `None` if it counts. [`ReactionPoint::on`] treats an ignored
-    /// one as a wake. [`CnpBodyKind::Standard`] always counts.
+    /// The reason why a notification with this body is to be ignored; `None` if it counts. [`gate_event`](crate::gate_event)
+    /// asks before each [`ReactionPoint::on`], which takes every CNP that it gets for one that counts.
+    /// [`CnpBodyKind::Standard`] always counts.
     #[inline]
     fn cnp_filter(&self, body_kind: &CnpBodyKind) -> Option<CnpIgnored> {
         let _ = body_kind;

@@ -1,6 +1,7 @@
 use super::parameters::Alpha;
 use super::*;
 use crate::Ack;
+use crate::cnp_gate::gated;
 use cc_core::params::Settings;
 use cc_core::{CnpBody, Delay, Frac, Instant, Mark, Psn};
 use proptest::prelude::*;
@@ -69,6 +70,7 @@ impl<'a> Flow<'a> {
 
     fn on(&mut self, now: u64, event: Event) -> Decision {
         self.now = now;
+        let event = gated(&self.state, event);
         self.state.on(&at(now, self.params), &event)
     }
 
@@ -691,7 +693,8 @@ fn decisions_equal_those_of_single_steps() {
                     flows[flow].on(&at(now, &params), &Event::Wake);
                 }
             }
-            let rate = flows[index].on(&at(now, &params), &event).rate;
+            let passed = gated(&flows[index], event);
+            let rate = flows[index].on(&at(now, &params), &passed).rate;
             assert_eq!(rate, reference[index].on(now, &event), "{name}, event {nth}: {event:?}");
         }
     }
@@ -701,6 +704,7 @@ fn decisions_equal_those_of_single_steps() {
 fn digest(params: &Params) -> u64 {
     let mut flows: [Dcqcn; FLOWS] = core::array::from_fn(|_| Dcqcn::open(&at(0, params)));
     arrivals(4, 40_000).fold(0, |digest, (now, index, event)| {
+        let event = gated(&flows[index], event);
         let decision = flows[index].on(&at(now, params), &event);
         Random(digest ^ u64::from(decision.rate.to_bits()) << 32 ^ u64::from(decision.wake_in.get())).next()
     })

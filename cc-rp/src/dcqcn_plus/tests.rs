@@ -1,5 +1,6 @@
 use super::*;
 use crate::Ack;
+use crate::cnp_gate::gated;
 use cc_core::params::Settings;
 use cc_core::{CnpBody, Instant, Psn};
 use proptest::prelude::*;
@@ -82,6 +83,7 @@ impl Flow {
 
     fn on(&mut self, now: u64, event: Event) -> Decision {
         self.now = now;
+        let event = gated(&self.state, event);
         let mut cx = at(now, &self.params, &self.link);
         cx.clock_without_pauses = Stamp::from_bits(cx.clock_without_pauses.to_bits().wrapping_sub(self.paused));
         self.state.on(&cx, &event)

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cnp_gate::gated;
 use crate::dcqcn::VENDOR;
 use cc_core::{Bytes, Instant, Nanos, Psn, Rate};
 use proptest::prelude::*;
@@ -54,6 +55,7 @@ impl Flow {
 
     fn after(&mut self, wait: u64, event: Event) -> Decision {
         self.now += wait;
+        let event = gated(&self.state, event);
         self.state.on(&at(self.now, &self.params), &event)
     }
 
