@@ -122,8 +122,13 @@ impl Queue {
         let gap = gap.wrapping_add(gap >> 18).wrapping_add(1).min(u64::from(LONGEST.get()) << 8);
 
         let whole = Nanos::new((gap >> 8) as u32);
-        let late = self.next.is_due(now) && now.since(self.next) > whole;
-        let start = if late { Stamp::from_bits(now.to_bits().wrapping_sub(whole.get())) } else { self.next };
+        let start = if self.next.is_due(now) {
+            let late = now.since(self.next).min(whole);
+            Stamp::from_bits(now.to_bits().wrapping_sub(late.get()))
+        } else {
+            // A packet that leaves before its time moves `next` to at most the longest gap from now.
+            now.after(self.next.since(now).min(LONGEST.saturating_sub(whole)))
+        };
         let fraction = u32::from(self.next_fraction).wrapping_add((gap & 0xff) as u32);
         self.next = start.after(whole).after(Nanos::new(fraction >> 8));
         self.next_fraction = fraction as u8;

@@ -111,6 +111,19 @@ fn packets_carry_the_newest_credit_and_the_bytes_queued_behind_them() {
 }
 
 #[test]
+fn packets_that_leave_before_their_time_hold_the_next_for_the_longest_gap_at_most() {
+    let mut bench = Small::new();
+    bench.arrive(5, 4_000_000_000);
+    bench.ack(5, 1, Rate::from_bits(0));
+    let now = bench.stamp();
+    // At 25 Mb/s each of them takes 16 s.
+    for _ in 0..4 {
+        bench.queues.departure(now, key(5), Bytes::new(50_000_000));
+        assert_eq!(bench.queues.wait(now, key(5)), LONGEST);
+    }
+}
+
+#[test]
 fn after_a_pause_two_packets_may_leave_at_once_and_never_three() {
     let mut bench = Small::new();
     for _ in 0..100 {
