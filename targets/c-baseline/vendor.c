@@ -6,6 +6,8 @@
 #define BYTES ((1u << 24) - 1)
 #define HALF (1u << 31)
 #define ONES 1023u
+#define TICK 4095u
+#define TEN_BITS 22
 #define LAST_STAGE 63u
 
 enum {
@@ -22,6 +24,7 @@ enum {
     KEEPS_LIMITER = 1024,
     FIRST_COUNTS = 2048,
     SAMPLED = 4096,
+    FADES_BY_POWERS = 8192,
 };
 
 #define P(name) port->param[RNIC_RP_DCQCN_##name]
@@ -74,6 +77,23 @@ static uint32_t rate_of(uint32_t mbps)
     return (mbps / 1000 << 21) + ((mbps % 1000 << 21) + 500) / 1000;
 }
 
+/* ---- arguments ---- */
+
+static rnic_status usable(const void *pointer, size_t alignment)
+{
+    if (!pointer)
+        return RNIC_NULL;
+    return (uintptr_t)pointer % alignment ? RNIC_MISALIGNED : RNIC_OK;
+}
+
+static rnic_status ready(const vendor_dcqcn_port *port)
+{
+    rnic_status status = usable(port, _Alignof(vendor_dcqcn_port));
+    if (status != RNIC_OK)
+        return status;
+    return port->ready == VENDOR_READY ? RNIC_OK : RNIC_NOT_READY;
+}
+
 /* ---- parameters ---- */
 
 static const struct {
@@ -83,14 +103,14 @@ static const struct {
     {0, 1},       {0, 1},       {1, 131071}, {0, 262143}, {1, 31},     {1, 131071}, {1, 32000},  {0, 2000000},
     {1, 2000000}, {10, 11},     {0, 100},    {0, 2000000}, {0, 1023},  {1, 131071}, {1, 1024},   {0, 131071},
     {0, 1},       {0, 1},       {0, 1},      {0, 2},      {0, 1},      {0, 1},      {0, 1},      {0, 1},
-    {10, 10}, /* alpha_bits: the firmware's */
+    {10, 20},
 };
 
 static const uint32_t presets[6][VENDOR_PARAMS] = {
     {1, 0, 55, 156250, 5, 40, 100, 0, 100, 11, 0, 0, 1020, 55, 1024, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10},
     {0, 1, 300, 32767, 1, 5, 50, 0, 1, 11, 50, 0, 1019, 1, 1023, 4, 1, 0, 0, 0, 0, 0, 0, 0, 10},
     {0, 1, 300, 32767, 1, 5, 40, 0, 1, 11, 50, 0, 1019, 1, 1023, 4, 1, 0, 0, 0, 0, 0, 0, 0, 10},
-    {0, 1, 300, 0, 1, 20, 200, 0, 1000, 11, 0, 0, 1020, 1, 1023, 4, 1, 0, 0, 1, 1, 0, 1, 1, 10},
+    {0, 1, 300, 0, 1, 20, 200, 0, 1000, 11, 0, 0, 1020, 1, 1023, 4, 1, 0, 0, 1, 1, 0, 1, 1, 20},
     {1, 0, 60, 4688, 5, 40, 200, 0, 100, 11, 0, 0, 1020, 55, 512, 0, 0, 1, 1, 0, 0, 1, 1, 0, 10},
     {1, 0, 55, 156250, 5, 40, 100, 0, 100, 11, 0, 0, 1020, 55, 1024, 0, 0, 0, 1, 2, 0, 0, 0, 0, 10},
 };
@@ -140,7 +160,12 @@ static rnic_status compute(vendor_dcqcn_port *port)
     if (sampled && (P(RATE_REDUCE_MONITOR_PERIOD) == 0 || P(INITIAL_ALPHA_VALUE) > ONES))
         return RNIC_CONFLICT;
     port->gain = 1024 - P(DCE_TCP_G);
-    if (sampled) {
+    if (sampled && P(ALPHA_BITS) > 10) {
+        if (decay(port, P(DCE_TCP_G) << 22) != RNIC_OK ||
+            (uint64_t)(P(ALPHA_BITS) * 710 / port->gain + 1) * P(DCE_TCP_RTT) * 1000 > 1u << 28)
+            return RNIC_CONFLICT;
+        port->refresh_after = 1u << 29;
+    } else if (sampled) {
         uint32_t alpha = ONES;
         for (port->horizon = 0; alpha > 0 && port->horizon <= ONES; port->horizon++)
             alpha -= lost(alpha, port->gain);
@@ -174,8 +199,9 @@ static rnic_status compute(vendor_dcqcn_port *port)
     port->byte_period = period(P(RPG_BYTE_RESET) << 6);
     port->alpha_period = period(P(DCE_TCP_RTT) * 1000);
     port->cut_period = period(P(RATE_REDUCE_MONITOR_PERIOD) * 1000);
-    port->initial_alpha = P(INITIAL_ALPHA_VALUE) << (sampled ? 0 : 21);
-    port->alpha_shift = 32 - P(RPG_GD);
+    port->mask = UINT32_MAX << (32 - P(ALPHA_BITS));
+    port->initial_alpha = P(INITIAL_ALPHA_VALUE) << (sampled ? TEN_BITS : 21);
+    port->alpha_shift = P(RPG_GD) - 10;
     port->threshold = P(RPG_THRESHOLD) - P(FAST_RECOVERY);
     port->hyper_threshold = P(HYPER_START) == 2 ? P(RPG_THRESHOLD) : port->threshold + P(HYPER_START);
     port->switches = (P(CLAMP_TGT_RATE) ? CLAMPS : 0) | (P(CLAMP_TGT_RATE_AFTER_TIME_INC) ? CLAMPS_AFTER_TIME : 0) |
@@ -183,7 +209,8 @@ static rnic_status compute(vendor_dcqcn_port *port)
                      (P(RATE_REDUCE_MONITOR_PERIOD) ? SPACES_CUTS : 0) | (P(RPG_BYTE_RESET) ? COUNTS_BYTES : 0) |
                      (P(HYPER_START) == 1 ? HYPER_FOLLOWS : 0) | (P(HYPER_STEP) ? HYPER_IS_CONSTANT : 0) |
                      (P(FAR_TARGET) ? FAR_TARGET_DROPS : 0) | (P(LIMITER) ? KEEPS_LIMITER : 0) |
-                     (P(FIRST_CNP) ? 0 : FIRST_COUNTS) | (sampled ? SAMPLED : 0);
+                     (P(FIRST_CNP) ? 0 : FIRST_COUNTS) | (sampled ? SAMPLED : 0) |
+                     (sampled && P(ALPHA_BITS) > 10 ? FADES_BY_POWERS : 0);
     return RNIC_OK;
 }
 
@@ -193,6 +220,9 @@ rnic_status vendor_dcqcn_init(vendor_dcqcn_port *port, size_t size, const rnic_l
         return RNIC_TOO_SMALL;
     if (preset >= 6)
         return RNIC_UNKNOWN_ID;
+    port->ready = VENDOR_READY;
+    port->id = ((uint32_t)((uintptr_t)port >> 2) + (uint32_t)(now ^ now >> 32) * 0x9e3779b1) | 1;
+    port->is_off = 0;
     port->link = *link;
     port->last_now = now;
     port->clock_offset = 0;
@@ -227,6 +257,14 @@ rnic_status vendor_dcqcn_set(vendor_dcqcn_port *port, const rnic_setting *list, 
             port->param[id] = old[id];
         compute(port);
     }
+    return status;
+}
+
+rnic_status vendor_dcqcn_enable(vendor_dcqcn_port *port, uint32_t on)
+{
+    rnic_status status = ready(port);
+    if (status == RNIC_OK)
+        port->is_off = !on;
     return status;
 }
 
@@ -380,19 +418,27 @@ static uint32_t decayed(const vendor_dcqcn_port *port, uint32_t periods)
     return periods < VENDOR_FINE ? fine : high(port->coarse[periods / VENDOR_FINE] << 1, fine);
 }
 
+/* A sampled alpha, 2^32 being 1, after ticks without a CNP. */
+static uint32_t after(const vendor_dcqcn_port *port, uint32_t alpha, uint32_t ticks)
+{
+    if (port->switches & FADES_BY_POWERS)
+        return high(alpha, decayed(port, ticks)) << 1 & port->mask;
+    return faded(port, alpha >> TEN_BITS, ticks) << TEN_BITS;
+}
+
 static void settle(const vendor_dcqcn_port *port, vendor_dcqcn_flow *flow, uint32_t until)
 {
     uint32_t ticks = count_in(&port->alpha_period, until - flow->alpha_at);
-    uint32_t alpha = flow->alpha & ONES, marked = flow->alpha >> 10;
+    uint32_t alpha = flow->alpha & ~TICK, marked = flow->alpha & TICK;
     flow->alpha_at += ticks * port->alpha_period.length;
     if (marked != 0 && marked <= ticks) {
-        alpha = min(faded(port, alpha, marked) + port->gain, ONES);
+        alpha = min((after(port, alpha, marked) >> 10) + (port->gain << 12), port->mask >> 10) << 10;
         ticks -= marked;
         marked = 0;
     } else {
         marked = marked > ticks ? marked - ticks : 0;
     }
-    flow->alpha = faded(port, alpha, ticks) | marked << 10;
+    flow->alpha = after(port, alpha, ticks) | marked;
 }
 
 static void advance_cut(const vendor_dcqcn_port *port, vendor_dcqcn_flow *flow, uint32_t now)
@@ -422,7 +468,7 @@ static void catch_up(const vendor_dcqcn_port *port, vendor_dcqcn_flow *flow, uin
             uint32_t due = flow->cut_due;
             recover(port, flow, due);
             settle(port, flow, due);
-            cut(port, flow, (flow->alpha & ONES) << port->alpha_shift);
+            cut(port, flow, (flow->alpha & ~TICK) >> port->alpha_shift);
             restart(port, flow, due);
             flow->cut_due = due + port->cut_period.length;
         }
@@ -481,15 +527,15 @@ static void notified(vendor_dcqcn_port *port, vendor_dcqcn_flow *flow, uint32_t 
             flow->cut_due = now + port->cut_period.length + 1;
             flow->left |= CUT;
             if (port->switches & FIRST_COUNTS)
-                flow->alpha |= 1u << 10;
+                flow->alpha |= 1;
             return;
         }
-        uint32_t tick = count_in(&port->alpha_period, now - flow->alpha_at) + 1, marked = flow->alpha >> 10;
-        if (marked == 0) {
-            flow->alpha |= tick << 10;
+        uint32_t tick = count_in(&port->alpha_period, now - flow->alpha_at) + 1, marked = flow->alpha & TICK;
+        if (marked == 0 && tick <= TICK) {
+            flow->alpha |= tick;
         } else if (marked < tick) {
             settle(port, flow, now);
-            flow->alpha |= 1u << 10;
+            flow->alpha |= 1;
         }
         if (!(flow->left & CUT)) {
             advance_cut(port, flow, now);
@@ -552,7 +598,8 @@ static void decide(const vendor_dcqcn_port *port, const vendor_dcqcn_flow *flow,
     decision->hold = pause;
     decision->wake_in = RNIC_NEVER;
     if (flow->left & LIMITED) {
-        decision->rate = flow->current;
+        if (!port->is_off)
+            decision->rate = flow->current;
         if (!(port->switches & KEEPS_LIMITER && flow->current == port->ceiling))
             decision->wake_in = flow->rate_due - now;
         if (flow->left & CUT && port->switches & SAMPLED)
@@ -577,9 +624,18 @@ static uint32_t local_time(vendor_dcqcn_port *port, uint64_t now)
 rnic_status vendor_dcqcn_open(vendor_dcqcn_port *port, const rnic_moment *at, vendor_dcqcn_flow *flow,
                               rnic_decision *decision)
 {
+    rnic_status status = ready(port);
+    if (status == RNIC_OK)
+        status = usable(at, _Alignof(rnic_moment));
+    if (status == RNIC_OK)
+        status = usable(flow, _Alignof(vendor_dcqcn_flow));
+    if (status == RNIC_OK)
+        status = usable(decision, _Alignof(rnic_decision));
+    if (status != RNIC_OK)
+        return status;
     uint32_t now = local_time(port, at->now);
     *flow = (vendor_dcqcn_flow){.current = port->ceiling, .target = port->ceiling, .alpha = port->initial_alpha,
-                                .alpha_at = now, .rate_due = now, .cut_due = now};
+                                .alpha_at = now, .rate_due = now, .cut_due = now, .port = port->id};
     decide(port, flow, now, at->pause, decision);
     return RNIC_OK;
 }
@@ -587,7 +643,20 @@ rnic_status vendor_dcqcn_open(vendor_dcqcn_port *port, const rnic_moment *at, ve
 rnic_status vendor_dcqcn_on(vendor_dcqcn_port *port, vendor_dcqcn_flow *flow, const rnic_event *event,
                             rnic_decision *decision)
 {
-    if (event->kind < RNIC_SENT || event->kind > RNIC_SWITCH_INT)
+    rnic_status status = ready(port);
+    if (status == RNIC_OK)
+        status = usable(event, _Alignof(rnic_event));
+    if (status == RNIC_OK)
+        status = usable(flow, _Alignof(vendor_dcqcn_flow));
+    if (status != RNIC_OK)
+        return status;
+    if (flow->port != port->id)
+        return RNIC_NOT_OPEN;
+    status = usable(decision, _Alignof(rnic_decision));
+    if (status != RNIC_OK)
+        return status;
+    if (event->kind < RNIC_SENT || event->kind > RNIC_SWITCH_INT ||
+        (event->kind == RNIC_SENT && event->of.sent.psn >> 24))
         return RNIC_BAD_EVENT;
     uint32_t now = local_time(port, event->at.now);
     catch_up(port, flow, now);

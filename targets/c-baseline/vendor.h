@@ -1,14 +1,16 @@
 /*
  * DCQCN in plain fixed-point C, in the style of a vendor's sample: one structure for a flow, one for its parameters, and one
  * function with a switch on the event. It makes the same decisions as rnic_rp_dcqcn, by the same equations, and has the same
- * parameters and counters. It is here to compare the cycles and bytes of such a program with those of the library.
+ * parameters, counters and switch; for each event it checks what the library checks: pointers, that the port was initialised and
+ * has opened the flow, and the event's members. It is here to compare the cycles and bytes of such a program with those of the
+ * library.
  */
 #ifndef VENDOR_H
 #define VENDOR_H
 
 #include "rnic_cc.h"
 
-enum { VENDOR_PARAMS = 25, VENDOR_FINE = 128, VENDOR_COARSE = 192, VENDOR_BANDS = 8 };
+enum { VENDOR_READY = 0x56444351, VENDOR_PARAMS = 25, VENDOR_FINE = 128, VENDOR_COARSE = 192, VENDOR_BANDS = 8 };
 
 /* Division by a constant that is known only at run time. */
 typedef struct {
@@ -19,6 +21,8 @@ typedef struct {
 } vendor_period;
 
 typedef struct {
+    uint32_t ready; /* VENDOR_READY once initialised */
+    uint32_t id;    /* by which flows know the port; never 0 */
     uint64_t last_now;
     uint64_t clock_offset;
     uint64_t cnp_handled;
@@ -26,6 +30,7 @@ typedef struct {
     uint64_t cnp_unsupported;
     uint32_t clock_leaps;
     uint32_t clock_reversals;
+    uint32_t is_off;
     uint32_t param[VENDOR_PARAMS];
     rnic_link link;
     /* The following members are computed from the parameters. */
@@ -48,6 +53,7 @@ typedef struct {
     uint32_t kept;    /* 1 - g; 2^32 is 1 */
     uint32_t gain;    /* g; 2^31 is 1, or 1024 if alpha is sampled */
     uint32_t horizon; /* periods after which alpha is 0 */
+    uint32_t mask;    /* the bits of a sampled alpha; 2^32 is 1 */
     uint32_t fine[VENDOR_FINE];
     uint32_t coarse[VENDOR_COARSE];
     struct {
@@ -59,7 +65,7 @@ typedef struct {
 typedef struct {
     uint32_t current;
     uint32_t target;
-    uint32_t alpha;
+    uint32_t alpha; /* sampled: 2^32 is 1; in the low 12 bits the tick before which a CNP came, or 0 */
     uint32_t alpha_at;
     uint32_t rate_due;
     uint32_t cut_due;
@@ -67,10 +73,12 @@ typedef struct {
     uint8_t time_stage;
     uint8_t byte_stage;
     uint16_t seq;
+    uint32_t port; /* the id of the port that opened it */
 } vendor_dcqcn_flow;
 
 rnic_status vendor_dcqcn_init(vendor_dcqcn_port *port, size_t size, const rnic_link *link, uint32_t preset, uint64_t now);
 rnic_status vendor_dcqcn_set(vendor_dcqcn_port *port, const rnic_setting *list, size_t count, uint32_t *fault);
+rnic_status vendor_dcqcn_enable(vendor_dcqcn_port *port, uint32_t on);
 rnic_status vendor_dcqcn_open(vendor_dcqcn_port *port, const rnic_moment *at, vendor_dcqcn_flow *flow,
                               rnic_decision *decision);
 rnic_status vendor_dcqcn_on(vendor_dcqcn_port *port, vendor_dcqcn_flow *flow, const rnic_event *event,

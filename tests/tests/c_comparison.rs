@@ -25,7 +25,7 @@ fn the_library_decides_as_fixed_point_c_and_costs_at_most_a_tenth_more() {
 }
 
 /// Presets with changed settings, both by number. Together they reach every branch of the algorithm.
-const VARIANTS: [(u32, &[(u32, u32)]); 10] = [
+const VARIANTS: [(u32, &[(u32, u32)]); 12] = [
     (0, &[(15, 4)]),
     (0, &[(9, 10), (10, 70)]),
     (0, &[(17, 1), (9, 10)]),
@@ -36,6 +36,8 @@ const VARIANTS: [(u32, &[(u32, u32)]); 10] = [
     (1, &[(12, 100), (13, 2), (15, 100), (10, 100)]),
     (3, &[(20, 0), (22, 0), (2, 10), (24, 10)]),
     (4, &[(16, 1), (15, 7), (14, 1_023), (3, 100)]),
+    (1, &[(24, 16)]),
+    (2, &[(24, 11), (12, 900), (9, 10)]),
 ];
 
 #[test]

@@ -6,8 +6,7 @@
 use crate::c_firmware::{Decider, Outcome, Place, Program, Trace, TraceItem};
 use crate::library;
 use anyhow::{Context, Result, ensure};
-use cc_core::params::Settings;
-use cc_rp::dcqcn::{Dcqcn, DcqcnSettings};
+use cc_rp::dcqcn::Dcqcn;
 use cc_rp::{Event, ReactionPoint};
 use hil_cores::tree;
 use hil_replay::Summary;
@@ -73,12 +72,9 @@ pub fn measure() -> Result<Vec<Implementation>> {
             cycles: BTreeMap::new(),
             mean: BTreeMap::new(),
         };
-        // In C an alpha has ten bits.
-        let ten_bits = DcqcnSettings::index_of("alpha_bits");
         for (preset, seed) in Dcqcn::PRESETS.iter().zip(1..) {
             let records = if source == Some(DOUBLE) { RECORDS.1 } else { RECORDS.0 };
-            let settings = ten_bits.map(|id| (id as u32, 10)).into_iter().collect();
-            let trace = Trace { preset: seed as u32 - 1, settings, ..Trace::random::<Dcqcn>(seed, records) };
+            let trace = Trace { preset: seed as u32 - 1, ..Trace::random::<Dcqcn>(seed, records) };
             let elf = program.build(&trace, folder.path())?;
             let outcome = program.run(&elf, records)?;
             let native = trace.native::<Dcqcn>()?;
