@@ -147,6 +147,9 @@ fn the_script_for_slurm_runs_a_shard_for_each_task() {
         );
     }
     assert_eq!(printed(&folder, &["merge", "a b"]).lines().count(), 21);
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_str().unwrap();
+    let script = printed(&folder, &["slurm", "a b", "--shards", "3", "--tree", tree]);
+    assert!(script.contains(&format!("hil' --tree '{tree}' sweep run '")), "{script}");
     let error = refused(&folder, &["slurm", "c", "--shards", "3"]);
     assert!(error.contains("c/plan.json: cannot be read: make it with hil sweep plan"), "{error}");
 }
@@ -312,4 +315,22 @@ fn the_pareto_front_is_drawn_and_printed() {
         error.contains("`flows.all`: is not kept: expected two of queue.max_bytes, slowdown.p99, feedback.nic_cnps"),
         "{error}"
     );
+}
+
+/// A table or a plot replaces nothing that the sweep is made of, nor each other.
+#[test]
+fn an_output_never_replaces_a_file_of_the_sweep() {
+    let folder = folder(SCENARIO, &GRID.replace("seeds = 3", "seeds = [9]"));
+    printed(&folder, &["plan", "grid.toml", "--output", "a"]);
+    printed(&folder, &["run", "a"]);
+    for file in ["a/plan.json", "a/results/000003", "grid.toml", "star.toml"] {
+        let before = fs::read(folder.path().join(file)).unwrap();
+        for option in ["--output", "--svg"] {
+            let error = refused(&folder, &["merge", "a", option, file]);
+            assert!(error.contains(file), "{error}");
+        }
+        assert_eq!(fs::read(folder.path().join(file)).unwrap(), before, "{file}");
+    }
+    let error = refused(&folder, &["merge", "a", "--output", "one", "--svg", "one"]);
+    assert!(error.contains("expected two files"), "{error}");
 }

@@ -741,16 +741,26 @@ impl Summary {
             let forwards = input.watchdog.is_some_and(|watchdog| watchdog.action == StormAction::Forward);
             let by_watchdog =
                 if forwards && !totals.storms.is_empty() { "the watchdog sent in spite of pauses, or " } else { "" };
+            let by_cores = match totals.cores.iter().map(|(_, core)| core.lost.at_queues).sum() {
+                0u64 => String::new(),
+                events => format!("cores lost {events} events of switches, or "),
+            };
             warnings.push(format!(
-                "{} packets were dropped in classes that PFC keeps free of loss: {by_faults}{by_watchdog}the headroom is too small",
+                "{} packets were dropped in classes that PFC keeps free of loss: {by_faults}{by_watchdog}{by_cores}the headroom is \
+                 too small",
                 totals.lossless_dropped
             ));
         }
         let lost: u64 = totals.cores.iter().map(|(_, core)| core.lost.all()).sum();
         if lost > 0 {
+            let can_join =
+                |core: &CoreUse| core.lost.acks + core.lost.cnps > 0 && core.joined_acks + core.joined_cnps == 0;
+            let or_join = match totals.cores.iter().any(|(_, core)| can_join(core)) {
+                true => " or, for CNPs and acknowledgements, policy \"join\"",
+                false => "",
+            };
             warnings.push(format!(
-                "cores lost {lost} events because their queues were full: expected a faster clock, fewer events or, for CNPs and \
-                 acknowledgements, policy \"join\""
+                "cores lost {lost} events because their queues were full: expected a faster clock, fewer events{or_join}"
             ));
         }
         for (counter, count) in totals.unusable_telemetry.into_iter().filter(|&(_, count)| count > 0) {

@@ -245,7 +245,7 @@ fn what_a_core_cannot_do_is_said() {
         error("ibx@1GHz")
             .starts_with("ibx: expected a core that has a model (ibex, ibex-maxperf, picorv32, picorv32-min)")
     );
-    assert!(error("ibex").contains("expected one from 1kHz to 100GHz"));
+    assert!(error("ibex").contains("expected one from 1MHz to 100GHz"));
     let mut input = incast("dcqcn", "");
     input.flows = std::iter::repeat_n(input.flows[0], 1_025).collect();
     let error = run(&input, &[cores("ibex@1GHz")], 1_000, None).unwrap_err();

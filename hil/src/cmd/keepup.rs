@@ -20,7 +20,7 @@ pub(crate) struct Args {
     #[arg(value_parser = super::sim::core)]
     cores: Vec<Cores>,
     /// The rate of the links of the incast in the second table, in Gb/s.
-    #[arg(long, value_name = "GBPS", default_value_t = 100.0)]
+    #[arg(long, value_name = "GBPS", default_value_t = 100.0, value_parser = link_rate)]
     rate: f64,
 }
 
@@ -31,6 +31,13 @@ const DEFAULT: &str = "dcqcn,dcqcn:min_time_between_cnps=0:cnp_port_interval=0,h
 const LINK_RATES: [f64; 2] = [0.1, 800.0];
 /// The most and the fewest cycles between two events of a stream in the search.
 const CYCLES: [f64; 2] = [262_144.0, 32.0];
+/// Parses the rate of a link in Gb/s.
+fn link_rate(text: &str) -> Result<f64, String> {
+    let [least, most] = LINK_RATES;
+    let rate = text.parse().ok().filter(|rate| (least..=most).contains(rate));
+    rate.ok_or_else(|| format!("expected a rate from {least} to {most}, in Gb/s"))
+}
+
 /// Steps of a search: each halves the logarithm of the interval, so that the last is at most 0.5 % wide.
 const STEPS: u32 = 11;
 /// Events of a stream. Of these, 16 wait when the first is lost, so that a stream that is 1 % too fast loses some.

@@ -119,7 +119,7 @@ impl Cli {
             Verb::Rtl(args) => rtl::run(&args),
             Verb::Run(args) => run::run(&args),
             Verb::Sim(args) => return sim::run(&args),
-            Verb::Sweep(args) => sweep::run(&args),
+            Verb::Sweep(args) => sweep::run(&args, self.tree.as_deref()),
             Verb::Synth(args) => synth::run(&args),
         };
         done.map(|()| ExitCode::SUCCESS)

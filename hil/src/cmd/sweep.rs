@@ -1,6 +1,6 @@
 //! `hil sweep`: many simulations of one scenario with other values, over all cores and over machines.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Subcommand;
 use hil_capture::NewFile;
 use hil_sweep::{Done, Plan, Results, Shard, slurm};
@@ -76,8 +76,8 @@ enum Step {
     },
 }
 
-/// Runs a step.
-pub(crate) fn run(args: &Args) -> Result<()> {
+/// Runs a step; `tree` is the source tree that was given.
+pub(crate) fn run(args: &Args, tree: Option<&Path>) -> Result<()> {
     match &args.step {
         Step::Plan { grid, output } => plan(grid, output),
         Step::Run { folder, shard, jobs } => {
@@ -87,18 +87,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Step::Merge { folder, output, partial, svg, axes } => {
             let results = Results::read(folder)?;
             let table = results.csv(*partial)?;
+            let inputs = results.files(folder);
+            ensure!(svg.as_ref() != Some(output), "--svg and --output: expected two files");
             if let Some(path) = svg {
                 let axes = axes.as_deref().map(|axes| axes.split_once(',').context("--axes: expected X,Y: two values"));
                 let (svg, front) = results.front(axes.transpose()?)?;
-                write(path, &svg)?;
+                write(path, &inputs, &svg)?;
                 write!(stderr(), "{front}")?;
             }
-            write(output, &table)
+            write(output, &inputs, &table)
         }
         Step::Slurm { folder, shards, time } => {
             Plan::load(folder)?;
             let [hil, folder] = [env::current_exe()?, fs::canonicalize(folder)?];
-            Ok(write!(stdout(), "{}", slurm::script(&hil, &folder, shards.get(), time.as_deref())?)?)
+            let tree = tree.map(fs::canonicalize).transpose()?;
+            let script = slurm::script(&hil, &folder, tree.as_deref(), shards.get(), time.as_deref())?;
+            Ok(write!(stdout(), "{script}")?)
         }
     }
 }
@@ -143,8 +147,9 @@ fn with_progress<T>(done_so: &str, work: impl FnOnce(&(dyn Fn(usize, usize) + Sy
     worked
 }
 
-fn write(path: &Path, text: &str) -> Result<()> {
-    let mut file = NewFile::create(path, &[])?;
+fn write(path: &Path, inputs: &[PathBuf], text: &str) -> Result<()> {
+    let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
+    let mut file = NewFile::create(path, &inputs)?;
     file.write_all(text.as_bytes())?;
     Ok(file.finish()?)
 }

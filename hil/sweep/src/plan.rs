@@ -110,7 +110,8 @@ impl Plan {
 /// The folder of results in that of a sweep.
 pub(crate) const RESULTS: &str = "results";
 
-fn file(folder: &Path) -> PathBuf {
+/// The file of the plan in the folder of a sweep.
+pub(crate) fn file(folder: &Path) -> PathBuf {
     folder.join("plan.json")
 }
 

@@ -133,7 +133,8 @@ fn outcome(work: impl FnOnce() -> Result<Vec<String>>) -> Outcome {
     }
 }
 
-fn path(folder: &Path, number: usize) -> PathBuf {
+/// The file of a result.
+pub(crate) fn path(folder: &Path, number: usize) -> PathBuf {
     folder.join(RESULTS).join(format!("{number:06}"))
 }
 

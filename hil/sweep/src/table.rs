@@ -1,12 +1,13 @@
 //! What has come of a sweep: how far it is, the table of all points, and the Pareto front of two values.
 
-use crate::plan::{Plan, described};
-use crate::run::{Outcome, pace, read};
+use crate::grid::Grid;
+use crate::plan::{self, Plan, described};
+use crate::run::{self, Outcome, pace, read};
 use anyhow::{Context, Result, ensure};
 use hil_sim::plot::{self, Front};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The results of a sweep, by points.
 #[derive(Debug)]
@@ -26,6 +27,17 @@ impl Results {
         let plan = Plan::load(folder)?;
         let outcomes = (0..plan.points.len()).map(|number| read(folder, &plan, number)).collect();
         Ok(Self { outcomes, pace: pace(folder), plan })
+    }
+
+    /// The files that the sweep in this folder is made of, which no output may replace: plan, grid, the scenarios of its points and what
+    /// these name, as far as they can be read, and results.
+    pub fn files(&self, folder: &Path) -> Vec<PathBuf> {
+        let mut files = vec![plan::file(folder), self.plan.grid.clone()];
+        files.extend((0..self.outcomes.len()).map(|number| run::path(folder, number)));
+        if let Ok(grid) = Grid::read(&self.plan.grid) {
+            files.extend(grid.points().iter().filter_map(|point| grid.input(point).ok()).flat_map(|input| input.files));
+        }
+        files
     }
 
     fn missing(&self) -> Vec<usize> {

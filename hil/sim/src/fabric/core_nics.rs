@@ -77,8 +77,8 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// The least and the highest clock: 1 kHz and 100 GHz.
-    pub const CLOCKS: RangeInclusive<u64> = 1_000..=100_000_000_000;
+    /// The least and the highest clock: 1 MHz and 100 GHz. With one of a few kHz an image's own timer interrupts take all the time.
+    pub const CLOCKS: RangeInclusive<u64> = 1_000_000..=100_000_000_000;
 
     /// The most cores at a host: 64, since slots have 16-bit numbers and an image has 1,024 of them.
     pub const MOST: u32 = 64;
@@ -128,6 +128,14 @@ impl Cores {
         Ok((image, self.clock.map_or(Pace::Lockstep, |hz| Pace::Real { hz })))
     }
 
+    /// Adds to an error of an image which one was expected, if it was given and not built.
+    pub(super) fn expecting<T>(&self, name: &str, result: Result<T>) -> Result<T> {
+        match &self.firmware {
+            Some(path) => result.with_context(|| format!("{}: expected an image of {name}", path.display())),
+            None => result,
+        }
+    }
+
     /// Whether each event takes time.
     pub(super) const fn is_clocked(&self) -> bool {
         self.clock.is_some()
@@ -137,7 +145,7 @@ impl Cores {
 /// The name of the library in the place of a core.
 const LIBRARY: &str = "library";
 
-/// A clock in Hz, from `250MHz`, `1GHz` or `800kHz`; `None` for `infinite`.
+/// A clock in Hz, from `250MHz`, `1GHz` or `1500kHz`; `None` for `infinite`.
 fn parse_clock(text: &str) -> Result<Option<u64>> {
     if text == "infinite" {
         return Ok(None);
@@ -146,7 +154,7 @@ fn parse_clock(text: &str) -> Result<Option<u64>> {
     let number = units.iter().find_map(|(unit, hz)| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * hz));
     let hz = number.map(|hz| hz.round() as u64).filter(|hz| Cores::CLOCKS.contains(hz));
     let hz = hz.with_context(|| {
-        format!("clock {text:?}: expected one from 1kHz to 100GHz, as ibex@250MHz or ibex@1GHz, or ibex@infinite")
+        format!("clock {text:?}: expected one from 1MHz to 100GHz, as ibex@250MHz or ibex@1GHz, or ibex@infinite")
     })?;
     Ok(Some(hz))
 }
@@ -213,7 +221,7 @@ impl Prototype {
         (settings.rp, settings.np, settings.link) = (rp.clone(), np.clone(), link);
         let (image, pace) = cores.image(name, design)?;
         let core = design.model(&RAM, DEVICES, 0, image.entry);
-        let board = board_with(core, &image, &boot(&settings), pace)?;
+        let board = cores.expecting(name, board_with(core, &image, &boot(&settings), pace))?;
         let (image, library) = (board.report()?, algorithm.info(NicSize::Full));
         ensure!(image == library, "the image reports {image:?}, the library {library:?}: expected an image of {name}");
         Ok(Self { algorithm, settings, board, pace, rule: cores.queue })

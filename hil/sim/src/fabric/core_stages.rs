@@ -158,7 +158,8 @@ impl CoreStages {
         // The queues of the image have the random numbers of the switch's queues.
         let seed = queues::seed_of(seed, Queue { port: first_port, class: 0 }.index());
         let boot = native_switch::boot(&settings, &link, seed);
-        let board = board_with(design.model(&RAM, DEVICES, 0, image.entry), &image, &boot, pace)?;
+        let core = design.model(&RAM, DEVICES, 0, image.entry);
+        let board = cores.expecting(&name, board_with(core, &image, &boot, pace))?;
         let ImageInfo { qps, .. } = board.report()?;
         ensure!(qps as usize == QUEUES, "the image reports {qps} queue pairs or queues: expected an image of {name}");
         let mut core = CoreQueue::new(NativeSwitch::new(&names, &settings, &link, seed)?, board, pace, cores.queue);
