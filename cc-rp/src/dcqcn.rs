@@ -278,6 +278,7 @@ impl ReactionPoint for Dcqcn {
     #[inline]
     fn cnp_filter(&self, body_kind: &CnpBodyKind) -> Option<CnpIgnored> {
         let CnpBodyKind::Extended(body) = body_kind else { return None };
+        cold_path();
         match body.kind {
             CnpKind::Standard | CnpKind::Period | CnpKind::Direct => {}
             CnpKind::Undetermined | CnpKind::SwitchInt | CnpKind::DirectInt => return Some(CnpIgnored::Unsupported),
