@@ -131,9 +131,9 @@ fn the_log_of_cores_is_whole() {
     assert_eq!(names, ["a.toml", "cores.log"]);
 }
 
-/// A log that cannot be written, or that there are no cores for, is refused before anything runs.
+/// A log that cannot be written, and options that the cores have no use for, are refused before anything runs.
 #[test]
-fn a_log_of_cores_that_cannot_be_is_refused() {
+fn options_of_cores_that_cannot_be_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.toml"), CORES).unwrap();
     fs::create_dir(folder.path().join("logs")).unwrap();
@@ -146,6 +146,11 @@ fn a_log_of_cores_that_cannot_be_is_refused() {
             &[],
             "cores.log",
             "--core-log: there is no core: give --rp-core, --np-core or --stage-core, or [[cores]] in the scenario",
+        ),
+        (
+            &["--stage-core", "ibex@1GHz", "--core-count", "2"],
+            "cores.log",
+            "--core-count and --core-policy join: are for cores at hosts: give --rp-core or --np-core",
         ),
     ] {
         let arguments = [&["a.toml", "--core-log", log], cores].concat();

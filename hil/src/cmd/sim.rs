@@ -120,12 +120,17 @@ impl CoreArgs {
             "--core-count, --core-queue, --core-policy, --firmware, --core-log: there is no core: give --rp-core, --np-core or \
              --stage-core, or [[cores]] in the scenario"
         );
+        ensure!(
+            input.cores.iter().any(|cores| cores.part != Part::Stages)
+                || self.core_count.is_none() && self.core_policy != Some(Policy::Join),
+            "--core-count and --core-policy join: are for cores at hosts: give --rp-core or --np-core"
+        );
         for cores in &mut input.cores {
             if cores.part != Part::Stages {
                 cores.count = self.core_count.map_or(cores.count, |count| count as usize);
+                cores.queue.joins = self.core_policy.map_or(cores.queue.joins, |policy| policy == Policy::Join);
             }
             cores.queue.bound = self.core_queue.map_or(cores.queue.bound, |bound| bound as usize);
-            cores.queue.joins = self.core_policy.map_or(cores.queue.joins, |policy| policy == Policy::Join);
             cores.firmware.clone_from(&self.firmware);
             cores.keep_log = self.core_log.is_some();
         }
