@@ -44,7 +44,7 @@ impl<C: Core> CoreNic<C> {
         let opened = logged.and_then(native::opened);
         let waiting =
             Waiting { descriptor: event.descriptor(now), frame: event.frame().to_vec(), joins: event.joins(), opened };
-        self.core.deliver(now, waiting, event.is_command(), |lost| {
+        self.core.deliver(now, waiting, |lost| {
             *match event {
                 NicEvent::Packet { roce, .. } => match roce.info.class() {
                     Class::Cnp => &mut lost.cnps,

@@ -167,12 +167,11 @@ impl<N: Reference, C: Core> CoreQueue<N, C> {
         self.ready.pop_front()
     }
 
-    /// Brings an event at `now`, in nanoseconds; `lost` counts it if it is lost. It is not if it is kept: its sender waits until the
-    /// queue has room.
+    /// Brings an event at `now`, in nanoseconds; `lost` counts it if it is lost.
     ///
     /// # Errors
     /// The image misbehaved, or its decisions differ from the library's.
-    pub fn deliver(&mut self, now: u64, waiting: Waiting, is_kept: bool, lost: impl FnOnce(&mut Lost)) -> Result<()> {
+    pub fn deliver(&mut self, now: u64, waiting: Waiting, lost: impl FnOnce(&mut Lost)) -> Result<()> {
         if !self.is_real {
             self.usage.longest = 1;
             let actions = self.board.handle(&waiting.descriptor, &waiting.frame)?;
@@ -186,7 +185,7 @@ impl<N: Reference, C: Core> CoreQueue<N, C> {
             return Ok(());
         }
         let is_command = N::is_command(&waiting.descriptor);
-        if self.usage.waiting >= self.rule.bound && !is_kept {
+        if self.usage.waiting >= self.rule.bound && !N::sender_waits(&waiting.descriptor) {
             lost(&mut self.usage.lost);
             return Ok(());
         }

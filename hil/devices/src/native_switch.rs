@@ -182,4 +182,9 @@ impl Reference for NativeSwitch {
     fn is_command(_: &Descriptor) -> bool {
         false
     }
+
+    /// A port with a packet that leaves.
+    fn sender_waits(descriptor: &Descriptor) -> bool {
+        descriptor.kind == Kind::Departure as u8
+    }
 }

@@ -32,4 +32,9 @@ pub trait Reference {
 
     /// Whether the descriptor is a command of a driver.
     fn is_command(descriptor: &Descriptor) -> bool;
+
+    /// Whether the sender of the event waits until the core's queue has room for it, so that it is not lost: a driver with a command.
+    fn sender_waits(descriptor: &Descriptor) -> bool {
+        Self::is_command(descriptor)
+    }
 }

@@ -254,11 +254,10 @@ impl CoreStages {
         let now = instant(now).nanos();
         let descriptor = Descriptor { captured: frame.len() as u16, ..event.at(now, at) };
         let waiting = Waiting { descriptor, frame: frame.to_vec(), joins: None, opened: None };
-        let waits = matches!(held, Some(Held::Leaving { .. }));
         let mut is_lost = false;
         self.posted.push_back(Posted { flow: output.flow, held });
         self.with(output.ports, |core| {
-            core.deliver(now, waiting, waits, |lost| {
+            core.deliver(now, waiting, |lost| {
                 lost.at_queues += 1;
                 is_lost = true;
             })
