@@ -74,7 +74,8 @@ impl Native {
     }
 
     /// Handles an event at this time, without the wakes that it makes due. Returns kind and index of its log record.
-    #[inline]
+    // Always inlined: a native replay calls it twice for each packet, and a call takes a fifth of the time of an event.
+    #[inline(always)]
     pub fn handle(&mut self, now: u64, event: &NicEvent<'_>, decisions: &mut Decisions) -> (LogKind, u32) {
         let (nics, mut output) = self.nic(now, decisions);
         let now = Instant::from_nanos(now);

@@ -764,41 +764,41 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             self.refused_flows += 1;
         }
         if let (Slot::Open { handle, .. }, Some(qpn)) = (slot, local) {
-            self.bind(nic_instance, handle, qpn, now)?;
+            self.deliver(nic_instance, now, bind(handle, qpn))?;
         }
         Ok(slot)
     }
 
-    fn bind(&mut self, nic_instance: usize, handle: u32, qpn: u32, now: u64) -> Result<()> {
-        let event = NicEvent::Bind { flow: Handle::from_bits(handle), local: Qpn::new(qpn) };
-        self.deliver(nic_instance, now, event)?;
+    /// Runs the driver commands that are due after a flow was bound, closed or disconnected.
+    #[inline]
+    fn run_driver_commands(&mut self, now: u64) -> Result<()> {
+        while let Some(command) = self.flows.next_driver_command() {
+            self.run_driver_command(command, now)?;
+        }
         Ok(())
     }
 
-    /// Runs the driver commands that are due after a flow was bound, closed or disconnected.
-    fn run_driver_commands(&mut self, now: u64) -> Result<()> {
-        while let Some(command) = self.flows.next_driver_command() {
-            match command {
-                DriverCommand::Bind(number) => {
-                    let Some(&Flow { source, slot, local, .. }) = self.flows.get(number) else { continue };
-                    if let (Some(nic_instance), Slot::Open { handle, .. }, Some(qpn)) =
-                        (self.nic_instance(source), slot, local)
-                    {
-                        self.bind(nic_instance, handle, qpn, now)?;
-                    }
-                }
-                DriverCommand::Close { flow: number, handle } => {
-                    let nic_instance = self.flows.get(number).and_then(|flow| self.nic_instance(flow.source));
-                    if let Some(nic_instance) = nic_instance {
-                        self.deliver(nic_instance, now, NicEvent::Close { flow: Handle::from_bits(handle) })?;
-                    }
-                }
-                DriverCommand::Disconnect { at, qpn } => {
-                    if let Some(nic_instance) = self.nic_instance(at) {
-                        self.deliver(nic_instance, now, NicEvent::Disconnect { local: Qpn::new(qpn) })?;
-                    }
-                }
+    #[cold]
+    fn run_driver_command(&mut self, command: DriverCommand, now: u64) -> Result<()> {
+        let (nic_instance, event) = match command {
+            DriverCommand::Bind(number) => {
+                let Some(&Flow { source, slot: Slot::Open { handle, .. }, local: Some(qpn), .. }) =
+                    self.flows.get(number)
+                else {
+                    return Ok(());
+                };
+                (self.nic_instance(source), bind(handle, qpn))
             }
+            DriverCommand::Close { flow, handle } => {
+                let nic_instance = self.flows.get(flow).and_then(|flow| self.nic_instance(flow.source));
+                (nic_instance, NicEvent::Close { flow: Handle::from_bits(handle) })
+            }
+            DriverCommand::Disconnect { at, qpn } => {
+                (self.nic_instance(at), NicEvent::Disconnect { local: Qpn::new(qpn) })
+            }
+        };
+        if let Some(nic_instance) = nic_instance {
+            self.deliver(nic_instance, now, event)?;
         }
         Ok(())
     }
@@ -1141,6 +1141,11 @@ fn key(address: IpAddr) -> u128 {
         IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
         IpAddr::V6(address) => address.to_bits(),
     }
+}
+
+/// The command that binds an open flow to its sending QP.
+fn bind(handle: u32, qpn: u32) -> NicEvent<'static> {
+    NicEvent::Bind { flow: Handle::from_bits(handle), local: Qpn::new(qpn) }
 }
 
 /// The frame of a record.

@@ -176,18 +176,22 @@ fn identity(frame: &[u8], roce: &Roce<'_>) -> u64 {
     /// payload.
     const FRONT: usize = 96;
     let packet = ip_at(frame).and_then(|at| frame.get(at..)).unwrap_or(frame);
-    let mut front = packet.first_chunk::<FRONT>().copied().unwrap_or_else(|| {
-        let mut padded = [0; FRONT];
-        padded[..packet.len()].copy_from_slice(packet);
-        padded
-    });
-    // Type of service, time to live and checksum of IPv4; traffic class and hop limit of IPv6.
-    let changeable: &[usize] = if front[0] >> 4 == 4 { &[1, 8, 10, 11] } else { &[0, 1, 7] };
-    changeable.iter().for_each(|&at| front[at] = 0);
+    let padded;
+    let front = match packet.first_chunk::<FRONT>() {
+        Some(front) => front,
+        None => {
+            padded = std::array::from_fn(|at| packet.get(at).copied().unwrap_or(0));
+            &padded
+        }
+    };
+    let (chunks, _) = front.as_chunks::<8>();
+    let mut words: [u64; FRONT / 8] = std::array::from_fn(|at| u64::from_le_bytes(chunks[at]));
+    // Left out are type of service, time to live and checksum of IPv4; traffic class and hop limit of IPv6.
+    let kept = if front[0] >> 4 == 4 { [!0xff00, !0xffff_00ff] } else { [!0xff00_0000_0000_ffff, !0] };
+    words.iter_mut().zip(kept).for_each(|(word, kept)| *word &= kept);
     let back = packet.last_chunk::<8>().map_or(0, |&bytes| u64::from_le_bytes(bytes));
-    let (words, _) = front.as_chunks::<8>();
     let seed = packet.len() as u64 ^ u64::from(roce.wire_len.get()) << 32;
-    words.iter().map(|&word| u64::from_le_bytes(word)).chain([back]).fold(seed, |hash, word| {
+    words.into_iter().chain([back]).fold(seed, |hash, word| {
         let product = u128::from(hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         product as u64 ^ (product >> 64) as u64
     })
