@@ -20,7 +20,7 @@ use hil_devices::device::{Decisions, Device, Difference};
 use hil_devices::event::NicEvent;
 use hil_devices::lockstep::Lockstep;
 use hil_devices::native::Native;
-use hil_replay::decode::Buffers;
+use hil_replay::decode::{Buffers, decode};
 use hil_replay::replayer::{NicFilter, Replayer};
 use hil_replay::survey::{Reading, Surveyor};
 use serde_json::Value;
@@ -1186,11 +1186,11 @@ impl<D: Device> Device for Counted<D> {
 /// The wakes of the NICs of a capture, with DCQCN, as `make` makes each of them.
 fn wakes<D: Device>(capture: &[u8], nics: usize, make: impl Fn(&ResolvedSettings) -> Result<D>) -> u64 {
     let settings = ResolvedSettings::by(&*algorithm("dcqcn").unwrap(), &Request::default()).unwrap();
-    let mut surveyor = Surveyor::new(Reading::default(), shim::PORT);
+    let mut surveyor = Surveyor::new(Reading::default());
     let mut buffers = Buffers::default();
     let mut reader = Reader::new(capture, "capture").unwrap();
     while let Some(record) = reader.next().unwrap() {
-        surveyor.add(record, &mut buffers);
+        decode(record, shim::PORT, &mut buffers, |frame| surveyor.add(&record, frame));
     }
     let survey = Rc::new(surveyor.finish(reader.dropped()));
     let nic_filter = NicFilter { only: Vec::new(), limit: nics, strict: true };
@@ -1205,6 +1205,39 @@ fn wakes<D: Device>(capture: &[u8], nics: usize, make: impl Fn(&ResolvedSettings
     let (outcome, counted) = replayer.into_outcome();
     assert_eq!((outcome.difference.is_none(), counted.len()), (true, nics));
     counted.iter().map(|nic| nic.wakes).sum()
+}
+
+#[test]
+fn a_capture_that_needs_no_survey_is_replayed_alike_without_one() {
+    let capture = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/incast.pcapng")).unwrap();
+    let settings = ResolvedSettings::by(&*algorithm("dcqcn").unwrap(), &Request::default()).unwrap();
+    let replayer = || {
+        let nic_filter = NicFilter { only: Vec::new(), limit: 100, strict: true };
+        let make = |_| Native::new(&*algorithm("dcqcn")?, &settings, NicSize::Full);
+        Replayer::new(nic_filter, settings.link.line_rate, make)
+    };
+    let (mut early, mut again) = (replayer(), replayer());
+    let mut surveyor = Surveyor::new(Reading::default());
+    let mut buffers = Buffers::default();
+    let mut reader = Reader::new(capture.as_slice(), "capture").unwrap();
+    while let Some(record) = reader.next().unwrap() {
+        decode(record, shim::PORT, &mut buffers, |frame| {
+            surveyor.add(&record, frame);
+            early.decoded(&record, frame, surveyor.has_wrong_icrc(record.number)).unwrap();
+        });
+    }
+    assert!(surveyor.is_plain() && !early.needs_survey());
+    let survey = Rc::new(surveyor.finish(reader.dropped()));
+    again = again.with_survey(Rc::clone(&survey));
+    let mut reader = Reader::new(capture.as_slice(), "capture").unwrap();
+    while let Some(record) = reader.next().unwrap() {
+        again.frame(&record).unwrap();
+    }
+    let [early, again] = [early.with_survey(survey), again].map(|mut replayer| {
+        replayer.finish().unwrap();
+        format!("{:?}", replayer.into_outcome().0)
+    });
+    assert_eq!(early, again);
 }
 
 /// Hosts in pairs: one sends a packet every 50 ms for a second, its fifth one congested; then nothing for `idle` nanoseconds,

@@ -178,7 +178,7 @@ impl Flows {
     }
 
     /// The flow that a data packet belongs to. It is added if it is new; `None` beyond [`MAX_FLOWS`]. `sender` returns the
-    /// sending QP, if it is known otherwise than from connection management.
+    /// sending QP if it is known otherwise; it is called if connection management has not named it.
     #[inline]
     pub fn of_data(
         &mut self,
@@ -191,7 +191,7 @@ impl Flows {
         if let Some(&flow) = self.by_target.get(&key) {
             return Some(flow);
         }
-        self.begin(key, source, target, qpn, sender())
+        self.begin(key, source, target, qpn, sender)
     }
 
     /// The flow of data from `source` to a QP of `target`, if there has been any.
@@ -207,7 +207,7 @@ impl Flows {
         source: Address,
         target: Option<Address>,
         qpn: u32,
-        sender: Option<u32>,
+        sender: impl FnOnce() -> Option<u32>,
     ) -> Option<usize> {
         if self.flows.len() >= MAX_FLOWS {
             self.unfollowed += 1;
@@ -218,7 +218,7 @@ impl Flows {
             None => Some(qpn),
             Some(target) => {
                 let far = self.connections.get(&endpoint(target, qpn)).map(|connection| connection.far);
-                far.filter(|far| far.0 == source).map(|far| far.1).or(sender)
+                far.filter(|far| far.0 == source).map(|far| far.1).or_else(sender)
             }
         };
         self.flows.push(Flow {

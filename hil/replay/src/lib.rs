@@ -25,7 +25,7 @@ use anyhow::{Context, Result, bail, ensure};
 use cc_core::Rate;
 use cc_core::table::Handle;
 use cc_core::wire::shim;
-use decode::Buffers;
+use decode::{Buffers, decode};
 use flows::{Address, Slot};
 use hil_algorithms::settings::{Request, ResolvedSettings};
 use hil_algorithms::{Algorithm, NicCounters, NicSize, algorithm};
@@ -144,8 +144,9 @@ pub struct Images {
     pub outlined_on: Option<PathBuf>,
 }
 
-/// Replays a capture. It is read twice: once to learn what only the whole capture shows, such as connected queue pairs, and
-/// once to replay it. `progress` is called every 16,384 frames with the position in the file.
+/// Replays a capture. It is surveyed first, for what only the whole capture shows, such as connected queue pairs, and then read
+/// again and replayed. A replay without a core begins in the first reading, and a second one follows only if the replay of a
+/// frame needs the survey. `progress` is called every 16,384 frames with the position in the file.
 ///
 /// If the capture is cut off, or a signal is to end the program, the replay ends there; the report says so.
 ///
@@ -166,21 +167,30 @@ fn replayed(options: &Options, capture: &mut Source, progress: &mut dyn FnMut(u6
     };
     let nic_size = if machine.is_some_and(|(_, machine)| machine.small) { NicSize::Small } else { NicSize::Full };
     let make = || Native::new(algorithm, &chosen, nic_size);
-    let (survey, ending) = survey(options, capture)?;
     let playing = Playing {
         nic_filter: NicFilter { only: options.only.clone(), limit: MAX_NICS, strict: false },
-        survey: Rc::new(survey),
+        survey: Rc::default(),
         line_rate: chosen.link.line_rate,
         shim_port: options.shim_port,
         ignores_icrc: options.reading.ignores_icrc,
         rest: 2 * chosen.rp.longest_time().max(chosen.np.longest_time()),
     };
+    let mut make_native = |_| Ok(Box::new(make()?) as Box<dyn Device>);
+    let early = options.core.is_none().then(|| playing.replayer(&mut make_native));
+    let (survey, early, ending) = survey(options, capture, early, progress)?;
+    let playing = Playing { survey: Rc::new(survey), ..playing };
     // Counters of an unused NIC, so that every report has every counter, even if the capture shows no NIC.
     let unused = make()?.counters();
     let mut findings = Vec::new();
-    let (outcome, core, image) = match machine {
-        Some((on_core, machine)) => emulate(options, on_core, &machine, &make, &boot, playing, capture, progress)?,
-        None => run(options, algorithm.name(), &make, &boot, playing, capture, progress, &mut findings)?,
+    let (outcome, core, image) = match (early, machine) {
+        (Some(replayer), _) => {
+            let (played, outcome, _) = end(replayer.with_survey(playing.survey), Ok(None), &options.only);
+            ((outcome, played?), None, None)
+        }
+        (None, Some((on_core, machine))) => {
+            emulate(options, on_core, &machine, &make, &boot, playing, capture, progress)?
+        }
+        (None, None) => run(options, algorithm.name(), &make, &boot, playing, capture, progress, &mut findings)?,
     };
     let native = size(algorithm.info(nic_size));
     let ending = match (ending, outcome.1) {
@@ -192,16 +202,33 @@ fn replayed(options: &Options, capture: &mut Source, progress: &mut dyn FnMut(u6
     Ok(report)
 }
 
-/// The first reading: returns what only the whole capture shows, and how the reading ended.
-fn survey(options: &Options, capture: &mut Source) -> Result<(Survey, Ending)> {
+/// The first reading: returns what only the whole capture shows, and how the reading ended. `early` replays the frames as well,
+/// as long as their replay needs nothing of this; it is returned if it has replayed all of them.
+fn survey<'a>(
+    options: &Options,
+    capture: &mut Source,
+    mut early: Option<AnyReplayer<'a>>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(Survey, Option<AnyReplayer<'a>>, Ending)> {
     let mut reader = capture.reader()?;
-    let mut surveyor = Surveyor::new(options.reading.clone(), options.shim_port);
+    let mut surveyor = Surveyor::new(options.reading.clone());
     let mut buffers = Buffers::default();
     let ending = loop {
         match reader.next() {
             Ok(Some(record)) => {
                 let number = record.number;
-                surveyor.add(record, &mut buffers);
+                decode(record, options.shim_port, &mut buffers, |frame| {
+                    surveyor.add(&record, frame);
+                    // An error of the replay comes again in the second reading, which reports it.
+                    early.take_if(|replayer| {
+                        !surveyor.is_plain()
+                            || replayer.decoded(&record, frame, surveyor.has_wrong_icrc(number)).is_err()
+                            || replayer.needs_survey()
+                    });
+                });
+                if number % PROGRESS == 0 && early.is_some() {
+                    progress(reader.position());
+                }
                 if number % LOOK == 0
                     && let Some(signal) = interrupt::requested()
                 {
@@ -213,8 +240,14 @@ fn survey(options: &Options, capture: &mut Source) -> Result<(Survey, Ending)> {
             Err(error) => return Err(error.into()),
         }
     };
-    Ok((surveyor.finish(reader.dropped()), ending))
+    Ok((surveyor.finish(reader.dropped()), early, ending))
 }
+
+/// Makes the NIC of an address.
+type Make<'a> = &'a mut dyn FnMut(IpAddr) -> Result<Box<dyn Device>>;
+
+/// A replayer to NICs of any kind: compiled once.
+type AnyReplayer<'a> = Replayer<Box<dyn Device>, Make<'a>>;
 
 /// Arguments for playing a capture.
 struct Playing {
@@ -225,6 +258,16 @@ struct Playing {
     ignores_icrc: bool,
     /// See [`Replayer::with_rest`].
     rest: u64,
+}
+
+impl Playing {
+    fn replayer<'a>(&self, make: Make<'a>) -> AnyReplayer<'a> {
+        Replayer::new(self.nic_filter.clone(), self.line_rate, make)
+            .with_shim_port(self.shim_port)
+            .with_survey(Rc::clone(&self.survey))
+            .ignoring_icrc(self.ignores_icrc)
+            .with_rest(self.rest)
+    }
 }
 
 /// Replays a capture to the NICs that `make` makes, and to the firmware beside them if [`Options::core`] is set. Adds a finding
@@ -464,23 +507,20 @@ fn play<D: Device>(
     progress: &mut dyn FnMut(u64),
 ) -> (Result<Option<i32>>, Outcome, Vec<D>) {
     let mut make = |address| Ok(Box::new(make(address)?) as Box<dyn Device>);
-    let (played, outcome, nics) = play_to(&mut make, playing, capture, progress);
+    let mut replayer = playing.replayer(&mut make);
+    let played = play_all(&mut replayer, capture, playing.survey.frames, progress);
+    let (played, outcome, nics) = end(replayer, played, &playing.nic_filter.only);
     let nics = nics.into_iter().filter_map(|nic| (nic as Box<dyn Any>).downcast::<D>().ok());
     (played, outcome, nics.map(|nic| *nic).collect())
 }
 
-/// As [`play`], to NICs of any kind: compiled once.
-fn play_to(
-    make: &mut dyn FnMut(IpAddr) -> Result<Box<dyn Device>>,
-    playing: Playing,
-    capture: &mut Source,
-    progress: &mut dyn FnMut(u64),
+/// Ends a replay, of which all frames are `played`, unless there was an error. Returns what [`play`] returns.
+fn end(
+    mut replayer: AnyReplayer<'_>,
+    played: Result<Option<i32>>,
+    only: &[IpAddr],
 ) -> (Result<Option<i32>>, Outcome, Vec<Box<dyn Device>>) {
-    let Playing { nic_filter, survey, line_rate, shim_port, ignores_icrc, rest } = playing;
-    let (only, frames) = (nic_filter.only.clone(), survey.frames);
-    let replayer = Replayer::new(nic_filter, line_rate, make).with_shim_port(shim_port).with_survey(survey);
-    let mut replayer = replayer.ignoring_icrc(ignores_icrc).with_rest(rest);
-    let played = play_all(&mut replayer, capture, frames, progress);
+    let played = played.and_then(|signal| replayer.finish().map(|()| signal));
     let (outcome, nics) = replayer.into_outcome();
     let played = played.and_then(|signal| match only.iter().find(|address| !outcome.addresses.contains(address)) {
         Some(absent) => bail!(
@@ -493,8 +533,8 @@ fn play_to(
 }
 
 /// Replays the first `frames` frames of a capture: those that the first reading has read.
-fn play_all<D: Device, F: FnMut(IpAddr) -> Result<D>>(
-    replayer: &mut Replayer<D, F>,
+fn play_all(
+    replayer: &mut AnyReplayer<'_>,
     capture: &mut Source,
     frames: u64,
     progress: &mut dyn FnMut(u64),
@@ -519,7 +559,6 @@ fn play_all<D: Device, F: FnMut(IpAddr) -> Result<D>>(
             progress(reader.position());
         }
     }
-    replayer.finish()?;
     Ok(interrupted)
 }
 

@@ -175,7 +175,7 @@ pub struct Outcome {
     pub too_fast: Vec<(Address, u64)>,
     /// Captured packets and CNPs from one address to another.
     pub paths: BTreeMap<(Address, Address), PathCounts>,
-    /// The results of the first reading.
+    /// The results of the survey.
     pub survey: Rc<Survey>,
     /// Addresses that were not replayed because there were too many.
     pub refused_nics: u64,
@@ -281,6 +281,8 @@ pub struct Replayer<D, F> {
     make: F,
     nic_filter: NicFilter,
     survey: Rc<Survey>,
+    /// Whether a frame so far needed what only the whole capture shows.
+    needs_survey: bool,
     ignores_icrc: bool,
     /// `None` before the first frame, and while a frame borrows from it.
     buffers: Option<Box<Buffers>>,
@@ -330,6 +332,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             make,
             nic_filter,
             survey: Rc::default(),
+            needs_survey: false,
             ignores_icrc: false,
             buffers: None,
             rest: REST,
@@ -372,7 +375,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         Self { shim_port, ..self }
     }
 
-    /// Uses the results of the first reading of the capture.
+    /// Uses the results of a survey of the capture.
     pub fn with_survey(self, survey: Rc<Survey>) -> Self {
         Self { survey, ..self }
     }
@@ -392,19 +395,31 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
     /// # Errors
     /// Too many NICs, where that is an error; firmware that misbehaves.
     pub fn frame(&mut self, record: &Record<'_>) -> Result<()> {
-        let now = self.clock(record);
-        self.frames.total += 1;
-        self.frames.truncated += u64::from((record.bytes.len() as u64) < u64::from(record.original_len));
-        self.frames.untimed += u64::from(!record.is_timed);
         let mut buffers = self.buffers.take().unwrap_or_default();
-        let played = decode(*record, self.shim_port, &mut buffers, |frame| self.decoded(frame, now));
+        let played = decode(*record, self.shim_port, &mut buffers, |frame| {
+            let is_wrong = match frame.content {
+                // The survey has checked the ICRC, if there was one.
+                _ if self.survey.frames > 0 => self.survey.wrong_icrc.has(record.number),
+                Content::Packet(roce, _) => roce.icrc::<HostCrc>() == Icrc::Invalid,
+                _ => false,
+            };
+            self.decoded(record, frame, is_wrong)
+        });
         self.buffers = Some(buffers);
         played
     }
 
-    fn decoded(&mut self, frame: &Frame<'_>, now: u64) -> Result<()> {
+    /// As [`Replayer::frame`], with what was decoded, and whether the ICRC is wrong.
+    ///
+    /// # Errors
+    /// As for [`Replayer::frame`].
+    pub fn decoded(&mut self, record: &Record<'_>, frame: &Frame<'_>, has_wrong_icrc: bool) -> Result<()> {
+        let now = self.clock(record);
+        self.frames.total += 1;
+        self.frames.truncated += u64::from((record.bytes.len() as u64) < u64::from(record.original_len));
+        self.frames.untimed += u64::from(!record.is_timed);
         match frame.content {
-            Content::Packet(roce, fault) => self.roce(frame, roce, fault, now),
+            Content::Packet(roce, fault) => self.roce(frame, roce, fault, has_wrong_icrc, now),
             Content::Pfc(pfc) => self.pfc(&frame.record, pfc, now, false),
             Content::Pause(pfc) => self.pfc(&frame.record, pfc, now, true),
             Content::Other(name) => {
@@ -417,6 +432,13 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                 Ok(())
             }
         }
+    }
+
+    /// Whether a frame so far needed what only the whole capture shows: the sender of a flow that connection management did not
+    /// name, or the hosts or the speed of an interface.
+    #[inline]
+    pub fn needs_survey(&self) -> bool {
+        self.needs_survey
     }
 
     fn drop(&mut self, reason: &'static str) {
@@ -523,7 +545,14 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         self.now
     }
 
-    fn roce(&mut self, frame: &Frame<'_>, roce: &Roce<'_>, fault: Option<&'static str>, now: u64) -> Result<()> {
+    fn roce(
+        &mut self,
+        frame: &Frame<'_>,
+        roce: &Roce<'_>,
+        fault: Option<&'static str>,
+        has_wrong_icrc: bool,
+        now: u64,
+    ) -> Result<()> {
         let record = &frame.record;
         match roce.version() {
             Version::V1 => self.frames.rocev1 += 1,
@@ -537,13 +566,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             self.drop("copy");
             return Ok(());
         }
-        // The first reading has checked the ICRC, if there was one.
-        let wrong = if self.survey.frames > 0 {
-            self.survey.wrong_icrc.has(record.number)
-        } else {
-            roce.icrc::<HostCrc>() == Icrc::Invalid
-        };
-        match (roce.is_truncated(), wrong) {
+        match (roce.is_truncated(), has_wrong_icrc) {
             (true, _) => self.frames.icrc_unchecked += 1,
             (false, false) => self.frames.icrc_valid += 1,
             (false, true) => {
@@ -609,11 +632,15 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                     (Transport::Ud | Transport::Rd, None) => None,
                     (_, None) => {
                         let (survey, addresses, networks) = (&self.survey, &self.addresses, &self.networks);
+                        let needs_survey = &mut self.needs_survey;
                         let host = |number: Address| {
                             let at = usize::from(number);
                             Some(Host { address: *addresses.get(at)?, network: *networks.get(at)? })
                         };
-                        let sender = || survey.sender(host(source)?, host(target)?, qpn);
+                        let sender = || {
+                            *needs_survey = true;
+                            survey.sender(host(source)?, host(target)?, qpn)
+                        };
                         self.flows.of_data(source, Some(target), qpn, sender)
                     }
                 };
@@ -836,6 +863,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
     /// only NIC that is replayed.
     fn pfc(&mut self, record: &Record<'_>, pfc: &Pfc, now: u64, is_link: bool) -> Result<()> {
         self.frames.pfc += 1;
+        self.needs_survey = true;
         let mac = |at: usize| record.bytes.get(at..at + 6).and_then(|bytes| bytes.first_chunk::<6>().copied());
         if !is_link && mac(0) != Some(pfc::DESTINATION.octets()) {
             self.frames.pfc_unicast += 1;

@@ -112,11 +112,19 @@ fn place(number: u64) -> usize {
 pub(super) struct CopyFinder {
     recent: Recent,
     pairs: Vec<Pair>,
+    /// Whether a pair is not of CNPs.
+    has_evidence: bool,
     /// Packets without CNPs and copies.
     distinct: u64,
 }
 
 impl CopyFinder {
+    /// Whether no frame so far may be left out as a copy. Pairs of CNPs alone are no evidence.
+    #[inline]
+    pub(super) fn is_plain(&self, dedup: Dedup) -> bool {
+        self.pairs.is_empty() || (!self.has_evidence && dedup == Dedup::Auto)
+    }
+
     /// Compares the next frame with the recent ones. `network`: see [`Frame::network`](crate::decode::Frame::network). A tagged
     /// frame may be a copy of an untagged one, because a bridge may remove a tag; frames of two different networks are no
     /// copies.
@@ -135,6 +143,7 @@ impl CopyFinder {
         match former {
             Some(former) if self.pairs.len() < PAIRS => {
                 let goes = if seen.is_marked && !former.is_marked { former.frame } else { frame };
+                self.has_evidence |= !is_cnp;
                 self.pairs.push(Pair { apart: time.abs_diff(former.time) as u32, goes, is_cnp });
             }
             Some(_) => {}

@@ -1,8 +1,9 @@
-//! The survey: the first of two readings of a capture. It finds what only the whole capture shows.
+//! The survey: finds what only the whole capture shows.
 //!
 //! That is: connected queue pairs, hosts of equal addresses in several networks, clocks that disagree, time stamps out of
-//! order, copies, and wrong ICRCs. The second reading, which replays the frames to the NICs, has these results from its first
-//! frame on. The survey's memory grows with hosts, connections and faults, and by a few bits for each frame.
+//! order, copies, and wrong ICRCs. A second reading, which replays the frames to the NICs, has these results from its first
+//! frame on. Many captures need none of them; such a capture is replayed while it is surveyed, see [`Surveyor::is_plain`]. The
+//! survey's memory grows with hosts, connections and faults, and by a few bits for each frame.
 
 mod bits;
 mod connections;
@@ -14,7 +15,7 @@ pub use connections::End;
 pub use copies::Dedup;
 pub use order::WrongStamp;
 
-use crate::decode::{Buffers, Content, Frame, decode};
+use crate::decode::{Content, Frame};
 use crate::fast::FastMap;
 use crate::qp_pairs::QpPairs;
 use cc_core::wire::cm::{self, Message};
@@ -118,7 +119,6 @@ impl Survey {
 #[derive(Debug)]
 pub struct Surveyor {
     reading: Reading,
-    shim_port: u16,
     frames: u64,
     wrong_icrc: Bits,
     copies: CopyFinder,
@@ -157,10 +157,9 @@ struct Known {
 
 impl Surveyor {
     /// A survey before the first frame.
-    pub fn new(reading: Reading, shim_port: u16) -> Self {
+    pub fn new(reading: Reading) -> Self {
         Self {
             reading,
-            shim_port,
             frames: 0,
             wrong_icrc: Bits::default(),
             copies: CopyFinder::default(),
@@ -177,20 +176,35 @@ impl Surveyor {
         }
     }
 
-    /// Surveys the next frame.
-    pub fn add(&mut self, record: Record<'_>, buffers: &mut Buffers) {
+    /// Surveys the next frame: its record, and what was decoded.
+    pub fn add(&mut self, record: &Record<'_>, frame: &Frame<'_>) {
         self.frames = record.number;
         if record.is_timed {
-            self.clocks.add(&record, &mut self.out_of_order);
+            self.clocks.add(record, &mut self.out_of_order);
         }
         if record.speed > 0 {
             self.speeds.entry(record.interface).or_insert(record.speed);
         }
-        decode(record, self.shim_port, buffers, |frame| {
-            if let Content::Packet(roce, None) = frame.content {
-                self.packet(frame, roce);
-            }
-        });
+        if let Content::Packet(roce, None) = frame.content {
+            self.packet(frame, roce);
+        }
+    }
+
+    /// Whether a replay of the frames so far is the same with these results and without: no frame may be a copy of another, one
+    /// clock stamped all of them in order, and no two hosts can share an address, for which they would need two tagged networks.
+    /// The connected queue pairs, the hosts and speeds of interfaces, and the wrong ICRCs are left to the caller.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.copies.is_plain(self.reading.dedup)
+            && self.clocks.is_plain()
+            && self.out_of_order.is_empty()
+            && self.networks.len() <= 2
+    }
+
+    /// Whether this frame has a wrong ICRC.
+    #[inline]
+    pub fn has_wrong_icrc(&self, frame: u64) -> bool {
+        self.wrong_icrc.has(frame)
     }
 
     fn packet(&mut self, frame: &Frame<'_>, roce: &Roce<'_>) {
@@ -430,6 +444,12 @@ impl Clocks {
             bounds.most = bounds.most.min(i128::from(stamp) - i128::from(last));
             bounds.contradictions += u64::from(last > stamp);
         }
+    }
+
+    /// Whether there is one clock at most, with no step back that is still to be decided about.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.clocks.len() <= 1 && self.clocks.iter().all(|(_, order, _)| !order.is_undecided())
     }
 
     fn finish(&mut self, out_of_order: &mut OutOfOrder) {

@@ -59,6 +59,12 @@ pub(super) struct OutOfOrder {
 }
 
 impl OutOfOrder {
+    /// Whether no stamp has been wrong and no clock set.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.wrong.count() + self.set.count() == 0
+    }
+
     fn wrong(&mut self, (frame, stamp): (u64, u64), around: u64) {
         self.wrong.insert(frame);
         if self.set.has(frame) {
@@ -77,6 +83,12 @@ impl OutOfOrder {
 }
 
 impl StampOrder {
+    /// Whether there has been a step back, and it is not yet known which side of it is wrong.
+    #[inline]
+    pub(super) fn is_undecided(&self) -> bool {
+        self.step.is_some()
+    }
+
     /// Checks the stamp of the next frame of this clock.
     #[inline]
     pub(super) fn add(&mut self, frame: u64, stamp: u64, out_of_order: &mut OutOfOrder) {
