@@ -281,8 +281,10 @@ pub struct Replayer<D, F> {
     make: F,
     nic_filter: NicFilter,
     survey: Rc<Survey>,
-    /// Whether a frame so far needed what only the whole capture shows.
-    needs_survey: bool,
+    /// Whether a flow began whose sender connection management did not name.
+    needs_sender: bool,
+    /// Whether the file gives the speed or the direction of a frame.
+    has_interfaces: bool,
     ignores_icrc: bool,
     /// `None` before the first frame, and while a frame borrows from it.
     buffers: Option<Box<Buffers>>,
@@ -332,7 +334,8 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             make,
             nic_filter,
             survey: Rc::default(),
-            needs_survey: false,
+            needs_sender: false,
+            has_interfaces: false,
             ignores_icrc: false,
             buffers: None,
             rest: REST,
@@ -418,6 +421,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
         self.frames.total += 1;
         self.frames.truncated += u64::from((record.bytes.len() as u64) < u64::from(record.original_len));
         self.frames.untimed += u64::from(!record.is_timed);
+        self.has_interfaces |= record.speed > 0 || record.direction != Direction::Unknown;
         match frame.content {
             Content::Packet(roce, fault) => self.roce(frame, roce, fault, has_wrong_icrc, now),
             Content::Pfc(pfc) => self.pfc(&frame.record, pfc, now, false),
@@ -435,10 +439,10 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
     }
 
     /// Whether a frame so far needed what only the whole capture shows: the sender of a flow that connection management did not
-    /// name, or the hosts or the speed of an interface.
+    /// name, or, for a pause, the hosts or the speed of an interface.
     #[inline]
     pub fn needs_survey(&self) -> bool {
-        self.needs_survey
+        self.needs_sender || (self.has_interfaces && self.frames.pfc > 0)
     }
 
     fn drop(&mut self, reason: &'static str) {
@@ -632,13 +636,13 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
                     (Transport::Ud | Transport::Rd, None) => None,
                     (_, None) => {
                         let (survey, addresses, networks) = (&self.survey, &self.addresses, &self.networks);
-                        let needs_survey = &mut self.needs_survey;
+                        let needs_sender = &mut self.needs_sender;
                         let host = |number: Address| {
                             let at = usize::from(number);
                             Some(Host { address: *addresses.get(at)?, network: *networks.get(at)? })
                         };
                         let sender = || {
-                            *needs_survey = true;
+                            *needs_sender = true;
                             survey.sender(host(source)?, host(target)?, qpn)
                         };
                         self.flows.of_data(source, Some(target), qpn, sender)
@@ -863,7 +867,6 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
     /// only NIC that is replayed.
     fn pfc(&mut self, record: &Record<'_>, pfc: &Pfc, now: u64, is_link: bool) -> Result<()> {
         self.frames.pfc += 1;
-        self.needs_survey = true;
         let mac = |at: usize| record.bytes.get(at..at + 6).and_then(|bytes| bytes.first_chunk::<6>().copied());
         if !is_link && mac(0) != Some(pfc::DESTINATION.octets()) {
             self.frames.pfc_unicast += 1;
