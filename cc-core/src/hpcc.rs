@@ -284,11 +284,13 @@ impl<const HOPS: usize> State for Law<HOPS> {
     }
 }
 
-/// W_AI in bytes: what `rate` carries in T, rounded down. `None` if that is less than a byte, which the window cannot hold.
+/// W_AI in bytes: what `rate` carries in T, at most 1 s, rounded to the nearest. `None` if that is less than a byte, which the
+/// window cannot hold.
 pub fn additive_step(rate: Rate, time: Nanos) -> Option<u32> {
     // A rate in Mb/s is up to a unit of `Rate` more than its value here, which is rounded down.
     let at_most = Rate::from_bits(rate.to_bits().saturating_add(1));
-    (at_most.bytes_in(time).get() > 0).then(|| rate.bytes_in(time).get().max(1))
+    let twice = rate.bytes_in(Nanos::new(time.get().wrapping_shl(1))).get();
+    (at_most.bytes_in(time).get() > 0).then(|| (twice.wrapping_add(1) >> 1).max(1))
 }
 
 /// MeasureInflight: the new U (2^24 is 1), from what each hop did since its record in `last`; `None` if no hop could be
@@ -364,5 +366,12 @@ mod tests {
         let step = |mbps, time| additive_step(Rate::from_mbps(mbps), Nanos::new(time));
         assert_eq!([step(7, 1_000), step(8, 1_000), step(1, 7_990), step(1, 8_000)], [None, Some(1), None, Some(1)]);
         assert_eq!(step(50, 12_000), Some(75));
+    }
+
+    /// 40 Mb/s carry 20.8 bytes in 4.16 us, and 20.4 in 4.08 us.
+    #[test]
+    fn an_additive_step_is_rounded_to_the_nearest_byte() {
+        let step = |time| additive_step(Rate::from_mbps(40), Nanos::new(time));
+        assert_eq!([step(4_160), step(4_080)], [Some(21), Some(20)]);
     }
 }

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Choices where the paper is silent or its public code differs:
-//! - U begins at eta, so that the first update is W_AI and no more; W never exceeds W_init = B_nic T;
+//! - U begins at eta, so that the first update is W_AI and no more, unless `initial_u` is set; W never exceeds W_init = B_nic T;
 //! - see [`hops`](cc_core::hops) for what is measured. If no hop can be measured, neither W nor Wc changes;
 //! - an acknowledgement behind the latest is old, and one ahead of what was sent belongs to another flow: neither is used;
 //! - a flag shows whether the sequence number of the last update is valid, since 0 is a valid number. One that is more than
@@ -221,7 +221,7 @@ impl<const HOPS: usize> ReactionPoint for Hpcc<HOPS> {
             last: Hops::none(cx.now.stamp()),
             window: p.first_window,
             reference: p.first_window,
-            utilisation: p.eta,
+            utilisation: p.initial_u,
             sent: Psn::new(0),
             acked: Psn::new(0),
             updated: Psn::new(0),

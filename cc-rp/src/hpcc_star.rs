@@ -200,7 +200,8 @@ impl<const HOPS: usize> ReactionPoint for HpccStar<HOPS> {
         settings.in_range()?;
         let &HpccStarSettings { eta, max_stage, base_rtt, near_rtt, rate_ai, min_rate, int_multi, no_int_rtts } =
             settings;
-        let end_to_end = HpccSettings { eta, max_stage, base_rtt, rate_ai, min_rate, int_multi, no_int_rtts };
+        let end_to_end =
+            HpccSettings { eta, max_stage, base_rtt, rate_ai, min_rate, int_multi, no_int_rtts, initial_u: 0 };
         let end_to_end = hpcc::Params::new(&end_to_end, link)?;
         let time = if base_rtt == 0 { link.base_rtt } else { Nanos::new(base_rtt) };
         let near_rtt = if near_rtt == 0 { time.get().min(10_000) } else { near_rtt };

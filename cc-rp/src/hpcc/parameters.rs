@@ -23,6 +23,8 @@ cc_core::settings! {
         int_multi: Count, 1..=64, ["INT_MULTI"];
         /// Round trips of acknowledgements without telemetry that can be measured, after which W and Wc are halved; 0: never.
         no_int_rtts: Count, 0..=255, [];
+        /// U of a new flow, which the first measurements are averaged with; 0 is eta.
+        initial_u: Ppm, 0..=1_000_000, [];
     }
 }
 
@@ -39,10 +41,12 @@ pub const DRAFT: HpccSettings = HpccSettings {
     min_rate: 100,
     int_multi: 1,
     no_int_rtts: NO_INT_RTTS,
+    initial_u: 0,
 };
 
 /// HPCC's evaluation, by its simulator's run.py.
-pub const HPCC_SIM: HpccSettings = HpccSettings { max_stage: 0, base_rtt: 13_000, min_rate: 1_000, ..DRAFT };
+pub const HPCC_SIM: HpccSettings =
+    HpccSettings { max_stage: 0, base_rtt: 13_000, min_rate: 1_000, initial_u: 1_000_000, ..DRAFT };
 
 /// The comparison in LSCC.
 pub const LSCC: HpccSettings = HpccSettings { rate_ai: 500, ..DRAFT };
@@ -56,8 +60,8 @@ pub(super) const PRESETS: &[Preset<HpccSettings>] = &[
     },
     Preset {
         name: "hpcc_sim",
-        source: "HPCC's public simulator, simulation/run.py for 100 Gb/s: T 13 us, no additive stages, floor 1 Gb/s; \
-                 no_int_rtts as draft",
+        source: "HPCC's public simulator, simulation/run.py for 100 Gb/s: T 13 us, no additive stages, floor 1 Gb/s, and U \
+                 begins at 1; no_int_rtts as draft",
         values: HPCC_SIM,
     },
     Preset {
@@ -75,6 +79,8 @@ cc_core::zeroed! {
         pub(crate) base: BaseRtt,
         /// eta with 24 fraction bits, the lowest eight of them zero.
         pub(crate) eta: u32,
+        /// U of a new flow, with 24 fraction bits.
+        pub(crate) initial_u: u32,
         pub(crate) max_stage: u8,
         pub(crate) no_int_rtts: u8,
         /// W_init: what the port carries in T.
@@ -110,11 +116,15 @@ impl Params {
         if first_window > 1 << 30 {
             return conflict("base_rtt", "the port must carry at most 1 GiB in it");
         }
-        // 24 fraction bits, of a value of at most 1.
-        let eta = div_bitwise(u64::from(settings.eta) << 24, 1_000_000);
+        // 24 fraction bits, of a value of at most 1; a multiple of 2^-16.
+        let coarse = |millionths: u32| {
+            let fine = div_bitwise(u64::from(millionths) << 24, 1_000_000);
+            u32::try_from(fine).unwrap_or(1 << 24).wrapping_add(128) & !0xff
+        };
         Ok(Self {
             base: base.with_gap(floor.time_for(link.mtu)),
-            eta: (u32::try_from(eta).unwrap_or(1 << 24).wrapping_add(128)) & !0xff,
+            eta: coarse(settings.eta),
+            initial_u: coarse(if settings.initial_u == 0 { settings.eta } else { settings.initial_u }),
             max_stage: u8::try_from(settings.max_stage).unwrap_or(u8::MAX),
             no_int_rtts: u8::try_from(settings.no_int_rtts).unwrap_or(u8::MAX),
             first_window,

@@ -65,6 +65,24 @@ fn a_flow_begins_with_what_the_port_carries_in_a_round_trip() {
     assert_eq!(bench.flow.utilisation(), bench.params.eta);
 }
 
+/// The first measurement covers a quarter of T: a busy link with twice of what it carries in T before it, u = 3. U is three
+/// quarters of its first value and a quarter of that, and W = W_init eta / U + W_AI.
+#[test]
+fn the_first_update_averages_with_the_first_utilisation() {
+    for (initial_u, first) in [(0, 0.95), (600_000, 0.6), (1_000_000, 1.0)] {
+        let mut bench = Bench::new(HpccSettings { initial_u, ..DRAFT });
+        bench.sent(100);
+        bench.ack(1, &[hop(0, 0, 300_000)]);
+        bench.now += 3_000;
+        bench.ack(2, &[hop(3_000, 37_504, 300_000)]);
+        let expected = 0.75 * first + 0.25 * 3.0;
+        let found = f64::from(bench.flow.utilisation()) / f64::from(1 << 24);
+        assert!((found / expected - 1.0).abs() < 1e-3, "{initial_u}: {found} for {expected}");
+        let (window, expected) = (f64::from(bench.flow.window().get()), 150_000.0 * 0.95 / expected + 75.0);
+        assert!((window / expected - 1.0).abs() < 2e-3, "{initial_u}: {window} for {expected}");
+    }
+}
+
 #[test]
 fn a_utilisation_of_eta_gives_the_reference_and_an_additive_step_exactly() {
     let mut bench = begun();

@@ -312,17 +312,21 @@ fn figures(flows: &BTreeMap<String, (f64, f64)>) -> (Vec<f64>, [f64; 3]) {
     (times, [p50, p95, p99])
 }
 
-/// Without random marks: packet-hops are equal, as many flows as stated are within 10 %, and so are the percentiles of the
-/// slowdown, and the sorted times of up to 50 flows.
+/// Without random marks: packet-hops are equal, 95 % of the flows are within 10 %, and so are the percentiles of the slowdown, and
+/// the sorted times of up to 50 flows.
+///
+/// Which flow of the incast with HPCC is ahead depends on the order in which packets arrive in one nanosecond. With the law in
+/// double precision and U beginning at 1 its rates are those of the peer for 69 us, until two packets meet that the peer queues in
+/// the order in which their events were scheduled.
 #[test]
 fn hpcc_timely_and_dctcp_complete_when_the_peer_does() {
     let Some(folder) = shared() else { return };
-    for (name, hops, least_near) in [
-        ("incast8/hpcc", 32_000, 0.7),
-        ("incast8/timely", 32_000, 0.95),
-        ("incast8/dctcp", 32_000, 0.95),
-        ("fat320s/hpcc", 929_732, 0.95),
-        ("leafspine64s/hpcc", 4_765_928, 0.95),
+    for (name, hops) in [
+        ("incast8/hpcc", 32_000),
+        ("incast8/timely", 32_000),
+        ("incast8/dctcp", 32_000),
+        ("fat320s/hpcc", 929_732),
+        ("leafspine64s/hpcc", 4_765_928),
     ] {
         let folder = folder.join(name);
         let config = ns3::read(&folder.join("config.txt"), None).unwrap();
@@ -336,11 +340,7 @@ fn hpcc_timely_and_dctcp_complete_when_the_peer_does() {
         );
         let is_near = |ours: f64, theirs: f64| (ours / theirs - 1.0).abs() <= 0.1;
         let near = ours.values().zip(theirs.values()).filter(|(ours, theirs)| is_near(ours.0, theirs.0)).count();
-        assert!(
-            near as f64 >= least_near * ours.len() as f64,
-            "{name}: {near} of {} flows are within 10 %",
-            ours.len()
-        );
+        assert!(near as f64 >= 0.95 * ours.len() as f64, "{name}: {near} of {} flows are within 10 %", ours.len());
         let ((our_times, our_slowdowns), (times, slowdowns)) = (figures(&ours), figures(&theirs));
         assert!(our_slowdowns.iter().zip(&slowdowns).all(|(&ours, &theirs)| is_near(ours, theirs)), "{name}");
         if times.len() <= 50 {
