@@ -7,10 +7,9 @@ use crate::figure::Series;
 use crate::measure::{Finished, node};
 use crate::report::Outcome;
 use anyhow::{Context, Result};
-use hil_sim::Picos;
-use hil_sim::fabric::{Examples, Network};
+use hil_sim::fabric::{Sample, SampleSink};
 use hil_sim::pool;
-use hil_sim::summary::{Cost, Summary};
+use hil_sim::summary;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -101,7 +100,6 @@ fn name(experiment: &Experiment, case: &Case<'_>) -> String {
 impl Job<'_> {
     fn run(&self) -> Result<Run> {
         let input = hil_sim::read(&self.scenario, Some(self.seed))?;
-        let scenario = input.scenario();
         let is_drawn = |figure: &&Figure| {
             self.seed == 1 && figure.series.is_some() && figure.case.iter().all(|point| self.case.has(point))
         };
@@ -111,21 +109,14 @@ impl Job<'_> {
             let at = figure.at.as_deref().map(|at| node(&input, at)).transpose()?;
             series.push(Series::of(figure, at)?);
         }
-        let examples = Examples::new(&scenario)?;
-        let mut network = Network::new(&scenario, &examples)?;
-        // A network has one sampler: all figures of a run have its interval.
-        if let Some(figure) = figures.first() {
-            let series = &mut series;
-            let interval: Picos = figure.interval_us * 1_000_000;
-            network.sample(interval, |sample| {
-                series.iter_mut().for_each(|series| series.take(sample));
-                Ok(())
-            });
-        }
-        while network.advance(u64::MAX)? {}
-        let totals = network.finish()?;
-        let cost = Cost { cpu_seconds: 0.0, setup_cpu_seconds: 0.0, peak_rss_bytes: 0, core_seconds: 0.0 };
-        let summary = serde_json::to_value(Summary::of(&input, &totals, &cost)?)?;
+        // A run has one sampler: all its figures have the interval of the first.
+        let mut sink = |sample: &Sample| {
+            series.iter_mut().for_each(|series| series.take(sample));
+            Ok(())
+        };
+        let samples = figures.first().map(|figure| (figure.interval_us * 1_000_000, &mut sink as SampleSink<'_>));
+        let totals = input.scenario().run_sampled(samples)?;
+        let summary = summary::json(&input, &totals)?;
         let finished = Finished { input: &input, totals: &totals, summary: &summary };
         let mut run = Run::default();
         for value in &self.experiment.values {

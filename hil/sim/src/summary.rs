@@ -11,6 +11,7 @@ use hil_algorithms::CoreUse;
 use hil_algorithms::settings::{ResolvedSettings, SettingValue};
 use hil_algorithms::stage;
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -668,6 +669,31 @@ pub struct Cost {
     pub peak_rss_bytes: u64,
     /// The time that the models of cores took, in seconds.
     pub core_seconds: f64,
+}
+
+/// What differs from run to run, by the last part of its name in the summary's JSON.
+pub const COSTS: [&str; 4] = ["cpu_seconds", "setup_cpu_seconds", "peak_rss_bytes", "host_ns_per_cycle"];
+
+/// The summary of a run as JSON, without what it cost: what the scenario and its seed decide.
+///
+/// # Errors
+/// Those of [`Summary::of`].
+pub fn json(input: &Input, totals: &Totals) -> Result<Value> {
+    let cost = Cost { cpu_seconds: 0.0, setup_cpu_seconds: 0.0, peak_rss_bytes: 0, core_seconds: 0.0 };
+    let mut summary = serde_json::to_value(Summary::of(input, totals, &cost)?)?;
+    if let Value::Object(table) = &mut summary {
+        table.retain(|name, _| !COSTS.contains(&name.as_str()));
+    }
+    Ok(summary)
+}
+
+/// [`json`] of a run to its end, or of one that ends before its first event, in which percentiles are null.
+///
+/// # Errors
+/// Those of [`json`], [`Scenario::run`](fabric::Scenario::run) and [`Scenario::set_up`](fabric::Scenario::set_up).
+pub fn json_of_run(input: &Input, events: bool) -> Result<Value> {
+    let scenario = input.scenario();
+    json(input, &if events { scenario.run() } else { scenario.set_up() }?)
 }
 
 /// Bounds of the bins of flows by size, in bytes.

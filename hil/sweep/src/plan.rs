@@ -1,11 +1,11 @@
 //! The plan of a sweep: its points in their order, each with a hash of all that decides its result.
 
 use crate::grid::{Grid, Point as GridPoint};
-use crate::values::{summary, value};
+use crate::values::value;
 use anyhow::{Context, Result, ensure};
 use hil_capture::NewFile;
-use hil_sim::fabric::{Examples, Network};
 use hil_sim::pool;
+use hil_sim::summary::json_of_run;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::Write;
@@ -125,11 +125,8 @@ pub(crate) fn described(columns: &[String], cells: &[String]) -> String {
 /// that of a run without events, in which percentiles are null.
 fn check(grid: &Grid, point: &GridPoint<'_>, names: bool) -> Result<String> {
     let input = grid.input(point)?;
-    let scenario = input.scenario();
-    let examples = Examples::new(&scenario)?;
-    let network = Network::new(&scenario, &examples)?;
+    let summary = json_of_run(&input, false)?;
     if names {
-        let summary = summary(&input, &network.finish()?)?;
         grid.check_values(|name| value(&summary, name).map(drop))?;
     }
     Ok(grid.hash(point, &input))

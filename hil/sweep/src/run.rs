@@ -2,12 +2,13 @@
 
 use crate::grid::Grid;
 use crate::plan::{Plan, RESULTS};
-use crate::values::{summary, value};
+use crate::values::value;
 use anyhow::{Result, anyhow, ensure};
 use hil_capture::NewFile;
 use hil_sim::input::Input;
 use hil_sim::pool;
 use hil_sim::source::{EMPTY_HASH, fnv};
+use hil_sim::summary::json_of_run;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::Write;
@@ -112,8 +113,7 @@ pub fn run(folder: &Path, shard: Shard, threads: usize, progress: &(dyn Fn(usize
 /// Simulates a point.
 fn simulate(grid: &Grid, input: &Input) -> Outcome {
     outcome(|| {
-        let totals = input.scenario().run()?;
-        let summary = summary(input, &totals)?;
+        let summary = json_of_run(input, true)?;
         if !summary["stall"].is_null() {
             return Err(anyhow!("it stalled: flows were open and nothing progressed, see hil sim"));
         }

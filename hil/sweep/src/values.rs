@@ -1,13 +1,7 @@
 //! Values of a summary by their names in its JSON, such as `slowdown.p99`.
 
-use anyhow::Result;
-use hil_sim::fabric::Totals;
-use hil_sim::input::Input;
-use hil_sim::summary::{Cost, Percentiles, Summary};
+use hil_sim::summary::{COSTS, Percentiles};
 use serde_json::Value;
-
-/// What differs from run to run, by the last part of its name.
-const COSTS: [&str; 4] = ["cpu_seconds", "setup_cpu_seconds", "peak_rss_bytes", "host_ns_per_cycle"];
 
 /// Refuses a name whose value differs from run to run.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
@@ -17,16 +11,6 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
         ));
     }
     Ok(())
-}
-
-/// The summary of a run as JSON, without what it cost.
-pub(crate) fn summary(input: &Input, totals: &Totals) -> Result<Value> {
-    let cost = Cost { cpu_seconds: 0.0, setup_cpu_seconds: 0.0, peak_rss_bytes: 0, core_seconds: 0.0 };
-    let mut summary = serde_json::to_value(Summary::of(input, totals, &cost)?)?;
-    if let Value::Object(table) = &mut summary {
-        table.retain(|name, _| !COSTS.contains(&name.as_str()));
-    }
-    Ok(summary)
 }
 
 /// The value of this name, as a cell of a table: a number, a text or a truth value, empty where the summary has null.

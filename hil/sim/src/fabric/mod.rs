@@ -239,12 +239,34 @@ impl<'a> Scenario<'a> {
     /// # Errors
     /// Those of [`Network::new`], [`Network::advance`] and [`Network::finish`].
     pub fn run(&self) -> Result<Totals> {
+        self.run_sampled(None)
+    }
+
+    /// Runs it to its end, with samples as [`Network::sample`] passes them, if an interval and a sink are given.
+    ///
+    /// # Errors
+    /// Those of [`Scenario::run`] and of the sink.
+    pub fn run_sampled(&self, samples: Option<(Picos, SampleSink<'_>)>) -> Result<Totals> {
         let examples = Examples::new(self)?;
         let mut network = Network::new(self, &examples)?;
+        if let Some((interval, sink)) = samples {
+            network.sample(interval, sink);
+        }
         while network.advance(u64::MAX)? {}
         network.finish()
     }
+
+    /// Sets it up, and returns the totals before its first event.
+    ///
+    /// # Errors
+    /// Those of [`Network::new`] and [`Network::finish`].
+    pub fn set_up(&self) -> Result<Totals> {
+        Network::new(self, &Examples::new(self)?)?.finish()
+    }
 }
+
+/// Takes the samples of a run.
+pub type SampleSink<'a> = &'a mut dyn FnMut(&Sample) -> Result<()>;
 
 /// What a frame is to a tap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

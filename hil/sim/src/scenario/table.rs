@@ -79,12 +79,17 @@ impl<'a> Table<'a> {
         read: impl FnOnce(&DeValue<'_>) -> Option<T>,
     ) -> Result<Option<T>> {
         let Some(value) = self.find(key) else { return Ok(None) };
-        let place = || {
-            let given = self.source.text().get(value.span()).unwrap_or("");
-            let given = given.lines().next().unwrap_or("");
-            self.source.error(&value.span(), &format!("`{key}`: expected {what}, not `{given}`"))
-        };
-        read(value.get_ref()).map(Some).ok_or_else(place)
+        match read(value.get_ref()) {
+            Some(read) => Ok(Some(read)),
+            None => Err(self.unexpected(key, what, value)),
+        }
+    }
+
+    /// The error for a value that is not what was expected; outside of [`Table::get`], of which there is one for each reader.
+    fn unexpected(&self, key: &str, what: &str, value: &Value<'_>) -> Error {
+        let given = self.source.text().get(value.span()).unwrap_or("");
+        let given = given.lines().next().unwrap_or("");
+        self.source.error(&value.span(), &format!("`{key}`: expected {what}, not `{given}`"))
     }
 
     /// As [`Table::get`], for a key that must be there.
