@@ -64,11 +64,13 @@ fn the_image_decides_as_the_library_does_in_lockstep_and_in_real_time() {
         assert_eq!(report["sizes"]["image"], report["sizes"]["native"]);
         assert!(report["rp"]["rp_cnp_handled"].as_u64().unwrap() > 8);
     }
-    // One packet every 88 ns is too much for one small core at any clock.
-    let report = replay(&trace, &["--pace", "real", "--clock", "1000000000"]);
-    assert_eq!(report["core"]["difference"], Value::Null);
-    assert_eq!(report["core"]["identical"], true);
-    assert!(report["core"]["ring_overflows"].as_u64().unwrap() > 0);
+    // One packet every 88 ns is too much for one small core at any clock. A replay may end while the image handles an event.
+    for clock in ["1000000000", "391000000", "90000000", "48000000"] {
+        let report = replay(&trace, &["--pace", "real", "--clock", clock]);
+        assert_eq!(report["core"]["difference"], Value::Null, "{clock} Hz");
+        assert_eq!(report["core"]["identical"], true, "{clock} Hz");
+        assert!(report["core"]["ring_overflows"].as_u64().unwrap() > 0, "{clock} Hz");
+    }
 }
 
 /// On every core the decisions are the library's. Only the cycles differ, in the order of the speed of the designs.

@@ -75,6 +75,11 @@ impl<N: Reference> Follower<N> {
         self.identical
     }
 
+    /// Whether the image has acted since its last log record: it is in the middle of an event.
+    pub fn is_in_event(&self) -> bool {
+        !self.group.is_empty()
+    }
+
     /// At the end: every action must belong to an event, and every descriptor must have been handled.
     pub fn finish(&mut self) {
         self.identical &= self.group.is_empty() && self.waiting.is_empty();

@@ -143,7 +143,7 @@ impl<C: CoreObserver + 'static> Device for Paced<C> {
     fn finish(&mut self, now: u64, decisions: &mut Decisions) -> Result<()> {
         self.run_until(now, decisions)?;
         for _ in 0..TIMEOUT {
-            if self.board.backlog() == 0 {
+            if self.board.backlog() == 0 && !self.follower.is_in_event() {
                 // The image logs each event that it has handled, so nothing may be left over.
                 self.follower.finish();
                 return Ok(());
