@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use cc_core::{Bytes, Link, Nanos, Rate};
 use cc_np::NotificationPoint;
 use cc_rp::ReactionPoint;
-use std::collections::BTreeMap;
+use hil_sorted::SortedMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ impl ResolvedSettings {
             let at = error.span().map_or(1, |span| line(span.start));
             anyhow!("{file}, line {at}: {}; expected lines of name = value", error.message().trim())
         })?;
-        let mut seen = BTreeMap::new();
+        let mut seen = SortedMap::new();
         for (name, value) in table.get_ref() {
             let at = line(name.span().start);
             if let Some(first) = seen.insert(self.place(name.get_ref()), at) {

@@ -4,8 +4,8 @@ use crate::quantity::{in_bytes, parse, range};
 use crate::registry::UnknownName;
 use anyhow::{Context, Result, bail};
 use cc_core::params::{Field, Preset, Settings, Unit};
+use hil_sorted::SortedMap;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// The settings of a machine that is chosen at run time: its fields, and the value of each.
@@ -39,7 +39,7 @@ impl SettingsTable {
     }
 
     /// Every setting by name, as reports show them.
-    pub fn shown(&self) -> BTreeMap<&'static str, SettingValue> {
+    pub fn shown(&self) -> SortedMap<&'static str, SettingValue> {
         self.fields.iter().zip(&self.words).map(|(field, &word)| (field.name, shown(field, word))).collect()
     }
 
@@ -148,7 +148,7 @@ fn shown(field: &Field, value: u32) -> SettingValue {
 }
 
 /// Every setting by name, as reports show them.
-pub fn table<S: Settings>(settings: &S) -> BTreeMap<&'static str, SettingValue> {
+pub fn table<S: Settings>(settings: &S) -> SortedMap<&'static str, SettingValue> {
     SettingsTable::of(settings).shown()
 }
 

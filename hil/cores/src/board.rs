@@ -8,12 +8,12 @@ use crate::core::{Core, Ibex, Ram, Stop, Timing};
 use crate::elf::Image;
 use crate::probe::{Cycles, Probes};
 use anyhow::{Context, Result, bail, ensure};
+use hil_sorted::SortedMap;
 use programs::descriptor::Descriptor;
 use programs::layout::{
     DEVICE_BASE, DEVICE_SIZE, ImageInfo, RAM_BASE, RAM_SIZE, RX_FRAME_BYTES, RX_SLOTS, RxSlot, SETTINGS, Shared,
     TX_FRAME_BYTES, TX_SLOTS, TxSlot, register,
 };
-use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 use std::ops::Range;
 
@@ -139,7 +139,7 @@ pub struct Board<C> {
     log: [u32; 3],
     /// For a switch: bytes in each queue or that arrived by it, the number that the firmware has selected, and the operands of the next
     /// action.
-    queued: BTreeMap<u32, u32>,
+    queued: SortedMap<u32, u32>,
     selected: u32,
     operands: Vec<u32>,
     /// Real time: the core waits for the value of such a read.
@@ -222,7 +222,7 @@ impl<C: Core> Board<C> {
             mtimecmp: u64::MAX,
             pacer: [0; 3],
             log: [0; 3],
-            queued: BTreeMap::new(),
+            queued: SortedMap::new(),
             selected: 0,
             operands: Vec::new(),
             reads: false,

@@ -1,6 +1,6 @@
 //! Loading a bare-metal RISC-V image from an ELF file.
 
-use std::collections::BTreeMap;
+use hil_sorted::SortedMap;
 use std::fmt;
 
 use object::LittleEndian;
@@ -15,7 +15,7 @@ pub struct Image {
     /// The contents of memory before it runs.
     pub segments: Vec<Segment>,
     /// Addresses of named symbols.
-    pub symbols: BTreeMap<String, u32>,
+    pub symbols: SortedMap<String, u32>,
 }
 
 /// A piece of a program's memory.
@@ -175,7 +175,7 @@ mod tests {
     fn an_image_has_entry_segments_and_symbols() {
         let image = Image::parse(&file()).expect("a good file");
         assert_eq!(image.entry, 0x1804);
-        assert_eq!(image.symbols, BTreeMap::from([("main".to_owned(), 0x1806)]));
+        assert_eq!(image.symbols, SortedMap::from([("main".to_owned(), 0x1806)]));
         let bytes = [0x44, 0x33, 0x22, 0x11, 0x88, 0x77, 0x66, 0x55].to_vec();
         assert_eq!(image.segments, [Segment { load_address: 0x1100, address: 0x1800, bytes, size: 12 }]);
     }

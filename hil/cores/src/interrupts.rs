@@ -8,10 +8,10 @@
 use crate::board::{Action, Board};
 use crate::core::Core;
 use anyhow::Result;
+use hil_sorted::SortedMap;
 use programs::LogKind;
 use programs::descriptor::Descriptor;
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// Results of interrupting events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -26,7 +26,7 @@ pub struct Interrupts {
     pub first_inconsistent: Option<String>,
     /// For each kind of event, the most cycles from an interrupt to its handler: those for which interrupts are disabled, plus
     /// those of interrupt entry.
-    pub longest_wait: BTreeMap<&'static str, u64>,
+    pub longest_wait: SortedMap<&'static str, u64>,
 }
 
 impl Interrupts {
@@ -42,7 +42,7 @@ impl Interrupts {
     }
 
     fn waited(&mut self, kind: &'static str, wait: u64) {
-        let longest = self.longest_wait.entry(kind).or_default();
+        let longest = self.longest_wait.or_default(kind);
         *longest = wait.max(*longest);
     }
 }
@@ -50,7 +50,7 @@ impl Interrupts {
 /// Interrupts the first event of each kind, the fourth, the sixteenth and so on.
 #[derive(Debug, Default)]
 pub struct InterruptSweep {
-    seen: BTreeMap<&'static str, u64>,
+    seen: SortedMap<&'static str, u64>,
     found: Interrupts,
 }
 
@@ -79,7 +79,7 @@ impl InterruptSweep {
         frame: &[u8],
     ) -> Result<()> {
         let kind = kind.name();
-        let seen = self.seen.entry(kind).or_default();
+        let seen = self.seen.or_default(kind);
         *seen += 1;
         let is_selected = seen.is_power_of_two() && seen.trailing_zeros().is_multiple_of(2);
         let wake = board.next_wake();

@@ -3,8 +3,8 @@
 
 use crate::core::Core;
 use crate::elf::Image;
+use hil_sorted::SortedMap;
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// The kinds of events, by their names in `core.cycles`. If a machine ignores two kinds, the linker may merge their functions,
 /// and both are counted as one kind: NACKs of DCQCN as ACKs.
@@ -29,7 +29,7 @@ pub enum Span {
 }
 
 /// Samples by kind and span.
-pub type Cycles = BTreeMap<(&'static str, Span), Vec<u32>>;
+pub type Cycles = SortedMap<(&'static str, Span), Vec<u32>>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
@@ -50,7 +50,7 @@ struct Open {
 /// The watched functions of an image and the calls under way.
 #[derive(Clone, Debug, Default)]
 pub struct Probes {
-    entries: BTreeMap<u32, Place>,
+    entries: SortedMap<u32, Place>,
     open: Vec<Open>,
     cycles: Cycles,
 }
@@ -136,7 +136,7 @@ impl Probes {
             Place::Program => &[(Span::Frame, paced)],
         };
         for &(span, cycles) in spans {
-            self.cycles.entry((kind, span)).or_default().push(u32::try_from(cycles).unwrap_or(u32::MAX));
+            self.cycles.or_default((kind, span)).push(u32::try_from(cycles).unwrap_or(u32::MAX));
         }
     }
 }

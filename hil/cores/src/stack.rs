@@ -7,19 +7,19 @@
 //! callers are unknown.
 
 use anyhow::{Context, Result, bail, ensure};
+use hil_sorted::{SortedMap, SortedSet};
 use object::{
     Architecture, Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget, SectionKind, SymbolKind, elf,
 };
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Stack bytes of functions as the compiler reports them, by their names in the object file.
 #[derive(Clone, Debug, Default)]
-pub struct Frames(BTreeMap<String, u64>);
+pub struct Frames(SortedMap<String, u64>);
 
 impl Frames {
     /// Reads the remarks in the compiler's output; other lines are ignored.
     pub fn from_remarks(text: &str) -> Self {
-        let mut frames = BTreeMap::new();
+        let mut frames = SortedMap::new();
         for line in text.lines() {
             let Some((before, after)) = line.split_once(" stack bytes in function '") else { continue };
             let bytes = before.rsplit(' ').next().and_then(|bytes| bytes.parse().ok());
@@ -42,7 +42,7 @@ struct Function {
     name: String,
     end: u64,
     takes: u64,
-    calls: BTreeSet<u64>,
+    calls: SortedSet<u64>,
 }
 
 /// Placeholder for a function that the compiler did not report, until its code is read.
@@ -52,9 +52,9 @@ const UNKNOWN: u64 = u64::MAX;
 #[derive(Debug, Default)]
 pub struct Calls {
     /// By address.
-    functions: BTreeMap<u64, Function>,
+    functions: SortedMap<u64, Function>,
     /// Names of functions; one function may have several.
-    names: BTreeMap<String, u64>,
+    names: SortedMap<String, u64>,
 }
 
 impl Calls {
@@ -74,7 +74,7 @@ impl Calls {
             // The compiler reports a function under one of its names.
             if takes.is_some() || !calls.functions.contains_key(&start) {
                 let (takes, end) = (takes.unwrap_or(UNKNOWN), start + symbol.size());
-                let function = Function { name: name.to_owned(), end, takes, calls: BTreeSet::new() };
+                let function = Function { name: name.to_owned(), end, takes, calls: SortedSet::new() };
                 calls.functions.insert(start, function);
             }
         }
@@ -118,7 +118,7 @@ impl Calls {
 
     /// The address of the function whose code contains this address.
     fn at(&self, address: u64) -> Option<u64> {
-        let (&start, function) = self.functions.range(..=address).next_back()?;
+        let (&start, function) = self.functions.at_or_below(&address)?;
         (address < function.end).then_some(start)
     }
 
@@ -136,7 +136,7 @@ impl Calls {
 
     /// Reads the code of the functions that the compiler did not report.
     fn read_runtime(&mut self, base: u64, code: &[u8], architecture: Architecture) -> Result<()> {
-        for (&start, function) in &mut self.functions {
+        for (&start, function) in self.functions.iter_mut() {
             let place = start.checked_sub(base).zip(function.end.checked_sub(base));
             let code = place.and_then(|(start, end)| code.get(start as usize..end as usize));
             if let Some(code) = code.filter(|_| function.takes == UNKNOWN) {
@@ -152,10 +152,10 @@ impl Calls {
     /// There is no such function, or functions are recursive.
     pub fn need(&self, name: &str) -> Result<u64> {
         let start = *self.names.get(name).with_context(|| format!("there is no function {name}"))?;
-        self.need_of(start, &mut BTreeMap::new(), 0)
+        self.need_of(start, &mut SortedMap::new(), 0)
     }
 
-    fn need_of(&self, start: u64, known: &mut BTreeMap<u64, u64>, depth: usize) -> Result<u64> {
+    fn need_of(&self, start: u64, known: &mut SortedMap<u64, u64>, depth: usize) -> Result<u64> {
         if let Some(&need) = known.get(&start) {
             return Ok(need);
         }
@@ -302,6 +302,6 @@ mod tests {
         let text =
             "note: a/b.rs:12:0 prologepilog (analysis): 96 stack bytes in function 'f.llvm.1'\n\nwarning: other\n";
         let frames = Frames::from_remarks(text);
-        assert_eq!(frames.0, BTreeMap::from([("f.llvm.1".to_owned(), 96)]));
+        assert_eq!(frames.0, SortedMap::from([("f.llvm.1".to_owned(), 96)]));
     }
 }

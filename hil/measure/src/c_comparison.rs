@@ -10,8 +10,8 @@ use cc_rp::dcqcn::Dcqcn;
 use cc_rp::{Event, ReactionPoint};
 use hil_cores::tree;
 use hil_replay::Summary;
+use hil_sorted::SortedMap;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// Number of records in a trace: for the library and fixed-point C, and for C with doubles, which takes a thousand times longer
@@ -30,9 +30,9 @@ pub struct Implementation {
     /// Bytes with initialisation, settings and counters.
     pub all_bytes: u64,
     /// Cycles of a call, by preset and kind of event.
-    pub cycles: BTreeMap<&'static str, BTreeMap<&'static str, Summary>>,
+    pub cycles: SortedMap<&'static str, SortedMap<&'static str, Summary>>,
     /// Cycles of a call on average, by preset.
-    pub mean: BTreeMap<&'static str, f64>,
+    pub mean: SortedMap<&'static str, f64>,
 }
 
 /// The C source with doubles, whose decisions need not equal the library's.
@@ -69,8 +69,8 @@ pub fn measure() -> Result<Vec<Implementation>> {
                 folder.path(),
                 &["init", "set", "open", "on", "count"].map(|function| format!("{prefix}_dcqcn_{function}")),
             )?,
-            cycles: BTreeMap::new(),
-            mean: BTreeMap::new(),
+            cycles: SortedMap::new(),
+            mean: SortedMap::new(),
         };
         for (preset, seed) in Dcqcn::PRESETS.iter().zip(1..) {
             let records = if source == Some(DOUBLE) { RECORDS.1 } else { RECORDS.0 };
@@ -89,10 +89,10 @@ pub fn measure() -> Result<Vec<Implementation>> {
 
 impl Implementation {
     fn take(&mut self, preset: &'static str, trace: &Trace, outcome: &Outcome) {
-        let mut kinds: BTreeMap<&'static str, Vec<u32>> = BTreeMap::new();
+        let mut kinds: SortedMap<&'static str, Vec<u32>> = SortedMap::new();
         for (record, &cycles) in trace.records.iter().zip(&outcome.cycles) {
             if let TraceItem::Event(event) = record.what {
-                kinds.entry(kind(&event)).or_default().push(cycles);
+                kinds.or_default(kind(&event)).push(cycles);
             }
         }
         let total: u64 = kinds.values().flatten().map(|&cycles| u64::from(cycles)).sum();
@@ -116,11 +116,11 @@ const fn kind(event: &Event<'_>) -> &'static str {
 }
 
 /// The ratio of the library to the best fixed-point C: cycles for each preset, and bytes of event code.
-pub fn ratios(implementations: &[Implementation]) -> Option<(BTreeMap<&'static str, f64>, f64)> {
+pub fn ratios(implementations: &[Implementation]) -> Option<(SortedMap<&'static str, f64>, f64)> {
     let (ours, theirs) = implementations.split_first()?;
     let fixed = || theirs.iter().filter(|one| one.identical);
     let bytes = ours.event_bytes as f64 / fixed().map(|one| one.event_bytes).min()? as f64;
-    let mut cycles = BTreeMap::new();
+    let mut cycles = SortedMap::new();
     for (preset, &mean) in &ours.mean {
         let best = fixed().filter_map(|one| one.mean.get(preset)).copied().reduce(f64::min)?;
         cycles.insert(*preset, mean / best);

@@ -19,8 +19,8 @@ use hil_replay::report::{KindCycles, Report};
 use hil_replay::{Images, OnCore, Options, Summary, replay};
 use hil_sim::incast::Incast;
 use hil_sim::named;
+use hil_sorted::{SortedMap, SortedSet};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 
@@ -68,7 +68,7 @@ pub struct Run {
     /// traffic with settings that reach rarer states.
     pub trace: &'static str,
     /// Cycles per event by kind.
-    pub cycles: BTreeMap<&'static str, KindCycles>,
+    pub cycles: SortedMap<&'static str, KindCycles>,
     /// The report of the replay.
     #[serde(skip)]
     pub report: Report,
@@ -200,7 +200,7 @@ pub struct CoverageOf {
     /// Rows of its table.
     pub rows: usize,
     /// Rows that no run reached.
-    pub missing: BTreeSet<&'static str>,
+    pub missing: SortedSet<&'static str>,
 }
 
 /// Coverage of the runs, machine by machine: reaction points first, in the order of the runs.
@@ -209,9 +209,9 @@ pub fn coverage(runs: &[Run]) -> Vec<CoverageOf> {
     let np = runs.iter().map(|run| ("notification point", run.receiver, &run.report.coverage.np));
     let mut all: Vec<CoverageOf> = Vec::new();
     for (role, name, rows) in rp.chain(np) {
-        let missing = rows.missing.iter().copied().collect();
+        let missing: SortedSet<_> = rows.missing.iter().copied().collect();
         match all.iter_mut().find(|covered| (covered.role, covered.name) == (role, name)) {
-            Some(covered) => covered.missing = &covered.missing & &missing,
+            Some(covered) => covered.missing.retain(|row| missing.contains(row)),
             None => all.push(CoverageOf { role, name, rows: rows.rows, missing }),
         }
     }
@@ -233,7 +233,7 @@ pub struct Capacity {
     pub algorithm: &'static str,
     /// For each memory size of a core in KiB: QPs that fit beside the image's code, its rings, 512 received flows, and the most
     /// stack seen in the runs. At most 65,535, because links between slots have 16 bits; `null` if the rest alone does not fit.
-    pub qps: BTreeMap<u32, Option<u32>>,
+    pub qps: SortedMap<u32, Option<u32>>,
     /// Most cycles that the machine's `on` can take, over all paths of its code; `null` if the code loops, and on cores where
     /// the cost of an instruction depends on others.
     pub on_bound: Option<u64>,
@@ -242,7 +242,7 @@ pub struct Capacity {
     pub late_bound: Option<u64>,
     /// Events per second by kind, handled one after the other: span `frame`, from reading the descriptor to the pacer store, or
     /// to the return if there is none.
-    pub events: BTreeMap<&'static str, Vec<EventRate>>,
+    pub events: SortedMap<&'static str, Vec<EventRate>>,
 }
 
 /// Events of one kind that a core handles per second.
@@ -289,13 +289,13 @@ fn sustained(runs: &[Run], algorithm: &str) -> Option<Capacity> {
     let runs = || runs.iter().filter(|run| run.algorithm == algorithm);
     let first = runs().next()?;
     let (mut held, mut stack) = (0, 0);
-    let mut frames: BTreeMap<&'static str, (Vec<u64>, u64)> = BTreeMap::new();
+    let mut frames: SortedMap<&'static str, (Vec<u64>, u64)> = SortedMap::new();
     for run in runs() {
         let memory = run.report.core.as_ref()?.memory?;
         (held, stack) = (held.max(memory.static_ram_bytes), stack.max(memory.stack_bytes));
         for (kind, spans) in &run.cycles {
             if let Some(Summary { median, max, .. }) = spans.frame {
-                let (medians, worst) = frames.entry(kind).or_default();
+                let (medians, worst) = frames.or_default(kind);
                 medians.push(median);
                 *worst = max.max(*worst);
             }

@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail, ensure};
 use hil_cores::firmware::{self, fault};
 use hil_cores::stack::Frames;
 use hil_cores::tree;
+use hil_sorted::SortedSet;
 use object::{Object, ObjectSymbol, SymbolKind};
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -76,7 +76,7 @@ impl Archive {
         let archive = self.path.display();
         ensure!(link.status.success(), "cannot link {archive}: {}", fault(&link));
         let file = fs::read(image.path()).context("cannot read the linked library")?;
-        let linked: BTreeSet<&str> = object::File::parse(&*file)?
+        let linked: SortedSet<&str> = object::File::parse(&*file)?
             .symbols()
             .filter(|symbol| symbol.is_definition())
             .filter_map(|symbol| symbol.name().ok())
@@ -92,7 +92,7 @@ impl Archive {
 ///
 /// # Errors
 /// It is no ELF file.
-pub fn names(image: &[u8]) -> Result<BTreeSet<String>> {
+pub fn names(image: &[u8]) -> Result<SortedSet<String>> {
     let file = object::File::parse(image)?;
     let symbols = file.symbols().filter(|symbol| matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Data));
     let names = symbols.filter_map(|symbol| symbol.name().ok());

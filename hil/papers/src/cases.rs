@@ -3,7 +3,7 @@
 use crate::experiment::{Experiment, Point, STABLE, Value as Measured};
 use anyhow::{Result, bail};
 use hil_sim::overrides::{self, combinations, replace};
-use std::collections::BTreeMap;
+use hil_sorted::SortedMap;
 use std::iter;
 
 /// A case: a point of each axis.
@@ -33,7 +33,7 @@ impl Case<'_> {
 #[derive(Default)]
 pub(crate) struct Run {
     /// The values that are measured in it, by name.
-    pub(crate) values: BTreeMap<String, f64>,
+    pub(crate) values: SortedMap<String, f64>,
     /// What is drawn of it, in the order of the figures.
     pub(crate) series: Vec<(String, String)>,
 }

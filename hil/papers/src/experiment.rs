@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use hil_sim::overrides::plain_table;
 use hil_sim::scenario::{self, Table, count, number, text, texts};
 use hil_sim::source::Source;
-use std::collections::{BTreeMap, BTreeSet};
+use hil_sorted::{SortedMap, SortedSet};
 use toml::Spanned;
 use toml::de::{DeString, DeValue};
 
@@ -30,11 +30,11 @@ pub struct Experiment {
     /// What is known where a criterion does not hold or the claim is not met, with the measurement that shows it.
     pub(crate) explanation: String,
     /// Parameters, with whose values they are.
-    pub(crate) parameters: BTreeMap<String, String>,
+    pub(crate) parameters: SortedMap<String, String>,
     /// The scenario, in the language of `hil sim`.
     pub(crate) scenario: toml::Table,
     /// What replaces values of the scenario, by presets other than `stable`.
-    pub(crate) presets: BTreeMap<String, Set>,
+    pub(crate) presets: SortedMap<String, Set>,
     /// What is varied. The cases are all combinations of a point of each axis, or one without axes.
     pub(crate) axes: Vec<Axis>,
     /// Combinations that are left out: all cases that have every point of one of these lists.
@@ -179,7 +179,7 @@ impl Experiment {
     fn check(&self) -> Result<()> {
         ensure!(!self.presets.contains_key(STABLE), "presets.stable: the scenario itself has this preset");
         ensure!(!self.values.is_empty(), "values: expected at least one");
-        let mut points = BTreeSet::new();
+        let mut points = SortedSet::new();
         for point in self.axes.iter().flat_map(|axis| &axis.points) {
             ensure!(points.insert(&point.name), "two points are named {:?}", point.name);
         }
@@ -188,7 +188,7 @@ impl Experiment {
         for name in named.chain(of_figures) {
             ensure!(points.contains(name), "no axis has a point {name:?}");
         }
-        let mut values = BTreeSet::new();
+        let mut values = SortedSet::new();
         for value in &self.values {
             ensure!(values.insert(&value.name), "two values are named {:?}", value.name);
             ensure!(value.measure.is_some() != value.ratio.is_some(), "{}: expected `measure` or `ratio`", value.name);
@@ -215,15 +215,15 @@ impl Experiment {
     }
 }
 
-fn parameters(value: &DeValue<'_>) -> Option<BTreeMap<String, String>> {
+fn parameters(value: &DeValue<'_>) -> Option<SortedMap<String, String>> {
     let entry = |(name, value): (&Spanned<DeString<'_>>, &scenario::Value<'_>)| {
         Some((name.get_ref().to_string(), text(value.get_ref())?.to_owned()))
     };
     value.as_table()?.iter().map(entry).collect()
 }
 
-fn presets(table: &Table<'_>) -> Result<BTreeMap<String, Set>> {
-    let Some(presets) = table.find("presets") else { return Ok(BTreeMap::new()) };
+fn presets(table: &Table<'_>) -> Result<SortedMap<String, Set>> {
+    let Some(presets) = table.find("presets") else { return Ok(SortedMap::new()) };
     let source = table.source();
     let preset = |(name, set): (&Spanned<DeString<'_>>, &scenario::Value<'_>)| {
         Ok((name.get_ref().to_string(), plain_table(source, Table::of(source, set)?.entries())?))

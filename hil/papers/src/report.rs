@@ -4,8 +4,8 @@ use crate::cases::CaseRuns;
 use crate::experiment::{Experiment, Over, Ratio, STABLE, Value};
 use crate::figure::over_axis;
 use anyhow::Result;
+use hil_sorted::SortedMap;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 /// What an experiment has come to.
@@ -28,7 +28,7 @@ pub struct Outcome {
     /// The values of all cases.
     pub values: Vec<Judged>,
     /// Parameters, with whose values they are.
-    pub parameters: BTreeMap<String, String>,
+    pub parameters: SortedMap<String, String>,
     /// What is known where a criterion does not hold or the claim is not met, of the preset `stable`; empty with others.
     pub explanation: String,
     /// Figures: names, and SVG.

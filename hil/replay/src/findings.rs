@@ -5,7 +5,7 @@ use super::flows::{Address, Flow, Slot};
 use super::losses::Losses;
 use super::replayer::{Outcome, PathCounts};
 use hil_capture::Dropped;
-use std::collections::BTreeMap;
+use hil_sorted::SortedMap;
 use std::fmt::Write as _;
 
 /// Tolerance between the speed of an interface in the capture and `--line-rate`, in per cent of the latter.
@@ -15,7 +15,7 @@ const ALL_MARKED: u64 = 3;
 
 /// The findings of a replay on ports of `line_rate` Gb/s. Those that put others in doubt come first. `is_blind`: the capture
 /// has none of the signals that the algorithm uses.
-pub(crate) fn of(outcome: &Outcome, rp: &BTreeMap<&'static str, u64>, is_blind: bool, line_rate: u32) -> Vec<String> {
+pub(crate) fn of(outcome: &Outcome, rp: &SortedMap<&'static str, u64>, is_blind: bool, line_rate: u32) -> Vec<String> {
     let findings = [
         wrong_icrc(outcome),
         lost_by_capture(outcome),
@@ -225,7 +225,7 @@ fn losses(outcome: &Outcome) -> Option<String> {
 }
 
 /// Telemetry that could not be measured.
-fn telemetry(rp: &BTreeMap<&'static str, u64>) -> Option<String> {
+fn telemetry(rp: &SortedMap<&'static str, u64>) -> Option<String> {
     let reasons = [
         ("rp_int_missing", "no telemetry", "find the switches that write none, or the device that removes it"),
         ("rp_int_overflowed", "more hops than the packets had room for", "give the packets more room for telemetry"),

@@ -46,10 +46,10 @@ use hil_devices::emulated::Emulated;
 use hil_devices::lockstep::Lockstep;
 use hil_devices::native::Native;
 use hil_devices::paced::Paced;
+use hil_sorted::SortedMap;
 use replayer::{NicFilter, Outcome, Replayer};
 use report::{Size, Sizes};
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -466,7 +466,7 @@ fn emulate(
         events: nics.iter().map(Emulated::events).sum(),
         difference: report::difference(&outcome),
         memory: None,
-        cycles: BTreeMap::new(),
+        cycles: SortedMap::new(),
         ring_overflows: 0,
         cnps_lost: 0,
         cnps_coalesced: 0,

@@ -30,6 +30,7 @@ use hil_capture::{Direction, Record};
 use hil_cores::board::PacerStore;
 use hil_devices::device::{Decision, Decisions, Device, Difference};
 use hil_devices::event::{NicEvent, RxFrame};
+use hil_sorted::SortedMap;
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::net::IpAddr;
@@ -71,7 +72,7 @@ pub struct Frames {
     /// Priority flow control, and the pause of a whole link.
     pub pfc: u64,
     /// Neither RoCE nor PFC, by protocol.
-    pub other: BTreeMap<&'static str, u64>,
+    pub other: SortedMap<&'static str, u64>,
     /// Malformed, or cut within their headers.
     pub unparsed: u64,
     /// Cut by the capture's snap length.
@@ -81,9 +82,9 @@ pub struct Frames {
     /// RoCE packets that came in tunnels or mirror sessions.
     pub tunnelled: u64,
     /// Frames that were not passed to a NIC, by the fault in them.
-    pub dropped: BTreeMap<&'static str, u64>,
+    pub dropped: SortedMap<&'static str, u64>,
     /// RoCE packets by opcode.
-    pub by_opcode: BTreeMap<u8, u64>,
+    pub by_opcode: SortedMap<u8, u64>,
     /// RoCE packets with a right ICRC.
     pub icrc_valid: u64,
     /// RoCE packets with a wrong one.
@@ -427,7 +428,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             Content::Pfc(pfc) => self.pfc(&frame.record, pfc, now, false),
             Content::Pause(pfc) => self.pfc(&frame.record, pfc, now, true),
             Content::Other(name) => {
-                *self.frames.other.entry(name).or_default() += 1;
+                *self.frames.other.or_default(name) += 1;
                 Ok(())
             }
             Content::Malformed(reason) => {
@@ -446,7 +447,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
     }
 
     fn drop(&mut self, reason: &'static str) {
-        *self.frames.dropped.entry(reason).or_default() += 1;
+        *self.frames.dropped.or_default(reason) += 1;
     }
 
     /// Ends the replay after the last frame: advances every NIC to its time.

@@ -12,8 +12,8 @@ use hil_algorithms::NicCounters;
 use hil_algorithms::settings::SettingValue;
 use hil_cores::interrupts::Interrupts;
 use hil_cores::probe::Span;
+use hil_sorted::SortedMap;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// The version of the JSON's keys.
@@ -36,9 +36,9 @@ pub struct Report {
     /// Checks of the ICRC.
     pub icrc: Icrc,
     /// Counters of the notification points, summed.
-    pub np: BTreeMap<&'static str, u64>,
+    pub np: SortedMap<&'static str, u64>,
     /// Counters of the reaction points, summed.
-    pub rp: BTreeMap<&'static str, u64>,
+    pub rp: SortedMap<&'static str, u64>,
     /// CNPs that our notification points would send.
     pub cnps: Cnps,
     /// Counts of flows, and of packets that belong to no known flow.
@@ -128,11 +128,11 @@ impl EcnCounts {
 #[derive(Clone, Debug, Serialize)]
 pub struct Dscp {
     /// Data packets.
-    pub data: BTreeMap<u8, u64>,
+    pub data: SortedMap<u8, u64>,
     /// CNPs.
-    pub cnp: BTreeMap<u8, u64>,
+    pub cnp: SortedMap<u8, u64>,
     /// All others.
-    pub other: BTreeMap<u8, u64>,
+    pub other: SortedMap<u8, u64>,
 }
 
 /// Losses that a capture shows.
@@ -171,9 +171,9 @@ pub struct Algorithm {
     /// Preset of the notification point.
     pub np_preset: &'static str,
     /// Settings of the reaction point, in their units.
-    pub rp: BTreeMap<&'static str, SettingValue>,
+    pub rp: SortedMap<&'static str, SettingValue>,
     /// Settings of the notification point, in their units.
-    pub np: BTreeMap<&'static str, SettingValue>,
+    pub np: SortedMap<&'static str, SettingValue>,
     /// Settings that are counted in blocks, converted to bytes.
     pub in_bytes: Vec<String>,
 }
@@ -207,13 +207,13 @@ pub struct Frames {
     /// Malformed, or cut within their headers.
     pub unparsed: u64,
     /// Frames counted in `other`, by protocol.
-    pub by_other: BTreeMap<&'static str, u64>,
+    pub by_other: SortedMap<&'static str, u64>,
     /// RoCE packets by opcode.
-    pub by_opcode: BTreeMap<String, u64>,
+    pub by_opcode: SortedMap<String, u64>,
     /// The names of these opcodes.
-    pub opcode_names: BTreeMap<String, String>,
+    pub opcode_names: SortedMap<String, String>,
     /// Frames that were not passed to a NIC, by the fault in them.
-    pub dropped: BTreeMap<&'static str, u64>,
+    pub dropped: SortedMap<&'static str, u64>,
     /// Cut by the snap length.
     pub truncated: u64,
     /// Cut to their headers by a switch whose buffers were full.
@@ -346,9 +346,9 @@ pub struct Nic {
     /// Its network, where several hosts have the address, see [`Rates::network`].
     pub network: u32,
     /// Counters of its notification point.
-    pub np: BTreeMap<&'static str, u64>,
+    pub np: SortedMap<&'static str, u64>,
     /// Counters of its reaction point.
-    pub rp: BTreeMap<&'static str, u64>,
+    pub rp: SortedMap<&'static str, u64>,
 }
 
 /// How long pauses kept one priority of a NIC from sending.
@@ -498,7 +498,7 @@ pub struct Core {
     /// RAM that the image used; `null` on QEMU, where it is not measured.
     pub memory: Option<Memory>,
     /// Cycles per event by kind; a kind that did not occur is absent.
-    pub cycles: BTreeMap<&'static str, KindCycles>,
+    pub cycles: SortedMap<&'static str, KindCycles>,
     /// In real time: descriptors that were lost because the receive ring was full.
     pub ring_overflows: u64,
     /// Of these, those of CNPs.
@@ -562,14 +562,14 @@ pub struct Difference {
     pub core: String,
 }
 
-fn named(counters: &[(&'static str, u64)]) -> BTreeMap<&'static str, u64> {
+fn named(counters: &[(&'static str, u64)]) -> SortedMap<&'static str, u64> {
     counters.iter().copied().collect()
 }
 
-fn sum<'a>(nics: impl Iterator<Item = &'a [(&'static str, u64)]>) -> BTreeMap<&'static str, u64> {
-    let mut total = BTreeMap::new();
+fn sum<'a>(nics: impl Iterator<Item = &'a [(&'static str, u64)]>) -> SortedMap<&'static str, u64> {
+    let mut total = SortedMap::new();
     for &(name, count) in nics.flatten() {
-        *total.entry(name).or_default() += count;
+        *total.or_default(name) += count;
     }
     total
 }
@@ -753,7 +753,7 @@ fn opcode_name(opcode: u8) -> String {
     format!("{transport} {operation}")
 }
 
-fn counted(counts: &[u64; 64]) -> BTreeMap<u8, u64> {
+fn counted(counts: &[u64; 64]) -> SortedMap<u8, u64> {
     (0..).zip(counts).filter(|&(_, &count)| count > 0).map(|(value, &count)| (value, count)).collect()
 }
 
@@ -843,14 +843,14 @@ pub fn difference(outcome: &Outcome) -> Option<Difference> {
 /// Cycles per event by kind, from the samples by kind and span of several cores.
 pub fn cycles<'a>(
     all: impl Iterator<Item = (&'a (&'static str, Span), &'a Vec<u32>)>,
-) -> BTreeMap<&'static str, KindCycles> {
-    let mut samples: BTreeMap<(&'static str, Span), Vec<u32>> = BTreeMap::new();
+) -> SortedMap<&'static str, KindCycles> {
+    let mut samples: SortedMap<(&'static str, Span), Vec<u32>> = SortedMap::new();
     for (&key, more) in all {
-        samples.entry(key).or_default().extend(more);
+        samples.or_default(key).extend(more);
     }
-    let mut table = BTreeMap::new();
+    let mut table = SortedMap::new();
     for ((kind, span), mut samples) in samples {
-        let entry = table.entry(kind).or_insert(KindCycles { step: None, on: None, step_total: None, frame: None });
+        let entry = table.or_insert(kind, KindCycles { step: None, on: None, step_total: None, frame: None });
         let place = match span {
             Span::Step => &mut entry.step,
             Span::On => &mut entry.on,

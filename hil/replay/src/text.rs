@@ -9,7 +9,7 @@ use super::report::{
     Rtt, Size,
 };
 use hil_cores::interrupts::Interrupts;
-use std::collections::BTreeMap;
+use hil_sorted::SortedMap;
 use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 
@@ -351,7 +351,7 @@ impl Display for Summary {
 }
 
 /// The four main counters, and those of the others that are not zero.
-fn counters(counts: &BTreeMap<&'static str, u64>) -> String {
+fn counters(counts: &SortedMap<&'static str, u64>) -> String {
     const ALWAYS: [&str; 4] = ["np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored"];
     pairs(
         &counts
@@ -362,13 +362,13 @@ fn counters(counts: &BTreeMap<&'static str, u64>) -> String {
     )
 }
 
-fn pairs<K: Display>(counts: &BTreeMap<K, u64>) -> String {
+fn pairs<K: Display>(counts: &SortedMap<K, u64>) -> String {
     let words: Vec<_> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
     words.join(", ")
 }
 
 /// As [`pairs`]; `none` if there are no counts.
-fn words<K: Display>(counts: &BTreeMap<K, u64>) -> String {
+fn words<K: Display>(counts: &SortedMap<K, u64>) -> String {
     if counts.is_empty() { "none".to_owned() } else { pairs(counts) }
 }
 

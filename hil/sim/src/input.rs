@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use cc_core::{IntLayout, Nanos};
 use hil_algorithms::Algorithm;
 use hil_algorithms::settings::ResolvedSettings;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use hil_sorted::{SortedMap, SortedSet};
+use std::collections::VecDeque;
 use std::path::PathBuf;
 
 /// The settings of the queues of a port, class by class.
@@ -54,7 +55,7 @@ pub struct Input {
     /// The packet buffer of each switch.
     pub buffer: Option<Buffer>,
     /// Those of some switches in place of `buffer`, by their node numbers.
-    pub buffers: BTreeMap<u32, Buffer>,
+    pub buffers: SortedMap<u32, Buffer>,
     /// The watchdog of switch ports for PFC storms, if there is one.
     pub watchdog: Option<Watchdog>,
     /// The interval in which the run is measured, if it is.
@@ -69,7 +70,7 @@ pub struct Input {
     /// The round-trip time that NICs and the stages of switches are configured with.
     pub base_rtt: Nanos,
     /// Those of the NICs of some hosts in place of `base_rtt`, by their node numbers.
-    pub base_rtts: BTreeMap<u32, Nanos>,
+    pub base_rtts: SortedMap<u32, Nanos>,
     /// When it ends, even if flows are left.
     pub end: Picos,
     /// As [`Scenario::stall`].
@@ -162,10 +163,10 @@ impl Input {
     /// # Errors
     /// A port has no stages.
     pub fn stages(&self) -> Result<Vec<(Ports, Stages)>> {
-        let mut of_ports = BTreeMap::<u64, BTreeMap<(Kind, Kind), Stages>>::new();
+        let mut of_ports = SortedMap::<u64, SortedMap<(Kind, Kind), Stages>>::new();
         for (_, port) in self.topology.switch_ports() {
             let NodePort { at, to, bits_per_second, .. } = port;
-            of_ports.entry(bits_per_second).or_default().entry((at, to)).or_insert((self.stages)(port)?);
+            of_ports.or_default(bits_per_second).or_insert((at, to), (self.stages)(port)?);
         }
         let shown = of_ports.into_iter().flat_map(|(bits_per_second, of_kinds)| {
             let first = of_kinds.values().next().cloned().unwrap_or_default();
@@ -189,7 +190,7 @@ pub struct Ports {
 }
 
 /// The speeds of the links at nodes of a kind, in bits per second.
-pub(crate) fn speeds(topology: &Topology, kind: Kind) -> BTreeSet<u64> {
+pub(crate) fn speeds(topology: &Topology, kind: Kind) -> SortedSet<u64> {
     let is_of_kind = |end: &u32| topology.nodes.get(*end as usize) == Some(&kind);
     let links = topology.links.iter().filter(|link| link.ends.iter().any(is_of_kind));
     links.map(|link| link.bits_per_second).collect()

@@ -2,8 +2,8 @@
 
 use crate::fabric::{Kind, Levels, Measure, Measured, MeasuredFlowQueue, MeasuredPort, Window};
 use crate::input::Input;
+use hil_sorted::SortedMap;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// The figures of an interval.
@@ -41,7 +41,7 @@ pub struct Rates {
     /// Of all hosts together, in Gb/s.
     pub gbps: f64,
     /// Of each host that has any, by its node number.
-    pub by_host: BTreeMap<u32, f64>,
+    pub by_host: SortedMap<u32, f64>,
 }
 
 /// A link, one way.
@@ -135,7 +135,7 @@ impl Interval {
         // Bytes in picoseconds.
         let gbps = |bytes: u64| bytes as f64 * 8e3 / time;
         let is_host = |node: u32| input.topology.nodes[node as usize] == Kind::Host;
-        let rates = |bytes: BTreeMap<u32, u64>| Rates {
+        let rates = |bytes: SortedMap<u32, u64>| Rates {
             gbps: gbps(bytes.values().sum()),
             by_host: bytes
                 .into_iter()
@@ -144,9 +144,9 @@ impl Interval {
                 .collect(),
         };
         let sent = measured.ports.iter().filter(|port| is_host(port.node)).map(|port| (port.node, port.sent_bytes));
-        let mut received = BTreeMap::new();
+        let mut received = SortedMap::new();
         for (flow, bytes) in input.flows.iter().zip(&measured.received) {
-            *received.entry(flow.destination).or_insert(0) += bytes;
+            *received.or_insert(flow.destination, 0) += bytes;
         }
         let link = |port: &MeasuredPort| {
             let utilisation = port.busy as f64 / time;

@@ -3,7 +3,7 @@
 use crate::Picos;
 use crate::fabric::{Quantity, Sample, Subject};
 use crate::summary::{BINS, bin_name};
-use std::collections::BTreeMap;
+use hil_sorted::SortedMap;
 use std::fmt::Write;
 
 /// A plot of lines and dots.
@@ -232,12 +232,12 @@ pub fn front(front: &Front<'_>) -> String {
 
 /// States of a run that are to be plotted over time.
 #[derive(Debug, Default)]
-pub struct States(BTreeMap<Subject, Vec<(Picos, u64)>>);
+pub struct States(SortedMap<Subject, Vec<(Picos, u64)>>);
 
 impl States {
     /// Takes a sample. Those of one subject are all of one quantity.
     pub fn take(&mut self, sample: &Sample) {
-        self.0.entry(sample.subject).or_default().push((sample.at, sample.value));
+        self.0.or_default(sample.subject).push((sample.at, sample.value));
     }
 
     /// The lines of the subjects that reach the largest values, of equal ones those that are longest above 0: eight at most.

@@ -10,9 +10,9 @@ use anyhow::Result;
 use hil_algorithms::CoreUse;
 use hil_algorithms::settings::{ResolvedSettings, SettingValue};
 use hil_algorithms::stage;
+use hil_sorted::SortedMap;
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// The summary of a run. All times of flows are from the start of a flow to the arrival of its last acknowledgement.
@@ -67,7 +67,7 @@ pub struct Summary {
     /// PFC.
     pub pfc: Pfc,
     /// What congestion control did, by algorithm.
-    pub cc: BTreeMap<String, Control>,
+    pub cc: SortedMap<String, Control>,
     /// What NICs and switches sent for it.
     pub feedback: Feedback,
     /// What the cores did, by what they run: a part of a NIC, or stages of a switch; absent without cores.
@@ -127,7 +127,7 @@ pub struct Machine {
     /// The preset of what was not given; absent for a stage.
     pub preset: Option<&'static str>,
     /// All settings, each in the unit that `hil list` shows.
-    pub settings: BTreeMap<&'static str, SettingValue>,
+    pub settings: SortedMap<&'static str, SettingValue>,
 }
 
 /// The stages of some switch ports.

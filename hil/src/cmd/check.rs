@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use hil_cores::firmware::TARGETS;
 use hil_cores::qemu::Machine;
-use std::collections::BTreeSet;
+use hil_sorted::SortedSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -145,7 +145,7 @@ fn header() -> Result<()> {
 fn symbols() -> Result<()> {
     for algorithm in hil_measure::cycles::algorithms()? {
         let image = hil_cores::firmware::image(None, algorithm)?;
-        let names: BTreeSet<String> =
+        let names: SortedSet<String> =
             image.symbols.keys().map(|name| format!("{:#}", rustc_demangle::demangle(name))).collect();
         ensure_pure(&format!("the image of {algorithm}"), &names, true)?;
     }
@@ -172,7 +172,7 @@ const WITHOUT_DIVIDER: [&str; 2] = ["riscv32i-unknown-none-elf", "thumbv6m-none-
 
 /// Fails if there are symbols of panics, formatting, floats or divisions. `divides` says that the target has a divide
 /// instruction, so that even a 32-bit division by a routine is a fault.
-fn ensure_pure(what: &str, names: &BTreeSet<String>, divides: bool) -> Result<()> {
+fn ensure_pure(what: &str, names: &SortedSet<String>, divides: bool) -> Result<()> {
     let parts = ["core::panicking", "core::fmt", "div", "mod"];
     let divides_32_bits = |name: &str| ["__udivsi3", "__aeabi_uidiv"].contains(&name) || name.contains("u32_div_rem");
     let banned = |name: &&str| {

@@ -10,8 +10,8 @@ use cc_rp::ReactionPoint;
 use hil_algorithms::settings::{SettingValue, SettingsTable};
 use hil_cores::processor::Processor;
 use hil_cores::qemu::Machine;
+use hil_sorted::SortedMap;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::io::{Write, stdout};
 
@@ -66,7 +66,7 @@ struct Parameter {
 struct Values {
     name: &'static str,
     source: &'static str,
-    values: BTreeMap<&'static str, SettingValue>,
+    values: SortedMap<&'static str, SettingValue>,
 }
 
 #[derive(Serialize)]

@@ -2,7 +2,7 @@
 //! no model: its results, not its cycles, must agree with the model of Ibex.
 
 use super::CLOCK;
-use std::collections::BTreeSet;
+use hil_sorted::SortedSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -177,11 +177,11 @@ fn write_record(design: Design, rtl: &mut Rtl) -> anyhow::Result<()> {
 fn compare(args: &Args, design: Design, rtl: &mut Rtl) -> anyhow::Result<()> {
     let mut model = design.model(&[], 0..0, 0, 0);
     let (mut cycles, mut instructions, mut interrupts, mut events) = (0, 0, 0, 0);
-    let mut names: BTreeSet<&str> = BTreeSet::new();
+    let mut names: SortedSet<&str> = SortedSet::new();
     for offset in 0..args.programs {
         let seed = args.seed.wrapping_add(offset);
         let program = program::generate(args.core.dialect(), seed);
-        names.extend(program.names());
+        names.extend(program.names().iter().copied());
         for &wait in &args.wait {
             let expected = record::run(rtl, wait, &program, seed)?;
             let found = record::run(&mut model, wait, &program, seed)?;
@@ -213,11 +213,11 @@ fn compare(args: &Args, design: Design, rtl: &mut Rtl) -> anyhow::Result<()> {
 fn compare_outcomes(args: &Args, rtl: &mut Rtl) -> anyhow::Result<()> {
     let mut model = Design::Ibex.model(&[], 0..0, 0, 0);
     let (mut instructions, mut accesses) = (0, 0);
-    let mut names: BTreeSet<&str> = BTreeSet::new();
+    let mut names: SortedSet<&str> = SortedSet::new();
     for offset in 0..args.programs {
         let seed = args.seed.wrapping_add(offset);
         let program = program::generate(args.core.dialect(), seed);
-        names.extend(program.names());
+        names.extend(program.names().iter().copied());
         let expected = record::outcome(&mut model, 0, &program, seed)?;
         ensure!(expected.ended(), "seed {seed}: the program does not end: {:?}", expected.accesses.last());
         for &wait in &args.wait {

@@ -12,8 +12,8 @@ use hil_sim::fabric::{Cores, Examples, Measure, Network, Part, QueueRule, Scenar
 use hil_sim::input::Input;
 use hil_sim::ns3;
 use hil_sim::summary::{self, Cost, Summary};
+use hil_sorted::SortedSet;
 use rustix::time::{ClockId, clock_gettime};
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
@@ -244,7 +244,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Refuses outputs of which one would replace another.
 fn ensure_distinct<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<()> {
-    let mut places = BTreeSet::new();
+    let mut places = SortedSet::new();
     for path in paths {
         let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
         let name = path.file_name().unwrap_or_default();

@@ -6,7 +6,7 @@ use hil_sim::input::Input;
 use hil_sim::overrides::{Place, combinations, plain, plain_table, replace, text};
 use hil_sim::scenario::{self, Table, Value};
 use hil_sim::source::{EMPTY_HASH, Misplaced, Source, fnv};
-use std::collections::BTreeSet;
+use hil_sorted::SortedSet;
 use std::ops::Range;
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
@@ -88,7 +88,7 @@ impl Grid {
         if points > MOST_POINTS {
             return Err(self.source.error(&(0..0), &format!("{points} points: expected at most {MOST_POINTS}")));
         }
-        let mut before = BTreeSet::new();
+        let mut before = SortedSet::new();
         for list in &self.lists {
             for setting in list.iter().flatten() {
                 if setting.path == "seed" {
@@ -111,7 +111,7 @@ impl Grid {
 
     /// What differs between points: paths with dots, and the seed.
     pub(crate) fn columns(&self) -> Vec<String> {
-        let paths: BTreeSet<&str> = self.settings().map(|setting| setting.path.as_str()).collect();
+        let paths: SortedSet<&str> = self.settings().map(|setting| setting.path.as_str()).collect();
         let names = paths.into_iter().map(|path| path.replace('/', "."));
         names.chain(["seed".to_owned()]).collect()
     }
@@ -130,7 +130,7 @@ impl Grid {
 
     /// The point in the columns of [`Grid::columns`]. A value that it does not replace is empty.
     pub(crate) fn cells(&self, point: &Point<'_>) -> Vec<String> {
-        let paths: BTreeSet<&str> = self.settings().map(|setting| setting.path.as_str()).collect();
+        let paths: SortedSet<&str> = self.settings().map(|setting| setting.path.as_str()).collect();
         let cell = |path| {
             let setting = point.settings.iter().find(|setting| setting.path == path);
             setting.map_or(String::new(), |setting| match &setting.value {
@@ -235,7 +235,7 @@ fn seeds(value: &DeValue<'_>) -> Option<Vec<u64>> {
         DeValue::Array(elements) => elements.iter().map(|element| number(element.get_ref())).collect::<Option<_>>()?,
         other => (1..=number(other).filter(|&count| count <= MOST_POINTS as u64)?).collect(),
     };
-    let different: BTreeSet<&u64> = all.iter().collect();
+    let different: SortedSet<&u64> = all.iter().collect();
     (!all.is_empty() && different.len() == all.len()).then_some(all)
 }
 

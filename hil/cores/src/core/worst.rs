@@ -3,7 +3,7 @@
 use super::Timing;
 use super::decode::{Kind, NOWHERE, Op, decode};
 use crate::elf::Image;
-use std::collections::BTreeMap;
+use hil_sorted::SortedMap;
 
 /// The register of the return address, x1.
 const RA: u8 = 1;
@@ -15,7 +15,7 @@ const RA: u8 = 1;
 /// `None` if the code loops, is recursive, or calls through a register: then the code alone gives no bound.
 #[must_use]
 pub fn worst(image: &Image, entry: u32, timing: &Timing) -> Option<u64> {
-    let mut paths = Paths { image, timing, worst: BTreeMap::new() };
+    let mut paths = Paths { image, timing, worst: SortedMap::new() };
     // With a writeback stage or wait states, the cost of an instruction depends on those before it.
     (!timing.writeback && timing.fetch_wait == 0 && timing.data_wait == 0).then_some(())?;
     paths.from(entry)
@@ -25,7 +25,7 @@ struct Paths<'a> {
     image: &'a Image,
     timing: &'a Timing,
     /// Most cycles from an instruction to the return; `None` while it is being computed, and finally if there is no bound.
-    worst: BTreeMap<u32, Option<u64>>,
+    worst: SortedMap<u32, Option<u64>>,
 }
 
 impl Paths<'_> {
@@ -132,7 +132,7 @@ mod tests {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let size = bytes.len() as u32;
         let segments = vec![Segment { load_address: 0x10_0000, address: 0x10_0000, bytes, size }];
-        Image { entry: 0x10_0000, segments, symbols: BTreeMap::from([("f".to_owned(), 0x10_0000)]) }
+        Image { entry: 0x10_0000, segments, symbols: SortedMap::from([("f".to_owned(), 0x10_0000)]) }
     }
 
     fn bound(words: &[u32]) -> Option<u64> {

@@ -805,7 +805,7 @@ impl Generator {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use hil_sorted::SortedSet;
 
     use super::*;
 
@@ -819,11 +819,11 @@ mod tests {
     #[test]
     fn programs_cover_the_instruction_set() {
         let programs: Vec<Program> = (0..40).map(|seed| generate(Dialect::Machine, seed)).collect();
-        let names: BTreeSet<&str> = programs.iter().flat_map(|program| program.names()).copied().collect();
+        let names: SortedSet<&str> = programs.iter().flat_map(|program| program.names()).copied().collect();
         assert_eq!(names, ALL.split_whitespace().collect());
 
         let programs: Vec<Program> = (0..40).map(|seed| generate(Dialect::Picorv32, seed)).collect();
-        let names: BTreeSet<&str> = programs.iter().flat_map(|program| program.names()).copied().collect();
+        let names: SortedSet<&str> = programs.iter().flat_map(|program| program.names()).copied().collect();
         let missing = ["fence_i", "mret", "csrrw", "csrrc", "csrrwi", "csrrsi", "csrrci"];
         let own = ["getq", "setq", "retirq", "maskirq", "waitirq", "timer"];
         assert_eq!(names, ALL.split_whitespace().filter(|name| !missing.contains(name)).chain(own).collect());

@@ -23,8 +23,9 @@ pub use recorder::{Explain, Recorder, SLOTS};
 pub use track::{Change, Changes, Kind, Track, Variable};
 
 use hil_capture::NewFile;
+use hil_sorted::SortedSet;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::Path;
@@ -116,7 +117,7 @@ fn merge(sink: impl Write, recorded: Vec<(String, Recorder)>, comments: &[String
 /// Declares the variables of some tracks, in a scope and the scopes within it, and assigns a VCD code to each.
 fn declare(writer: &mut vcd::Writer<impl Write>, scope: &str, tracks: &mut [Source]) -> io::Result<()> {
     writer.add_module(scope)?;
-    let inner: BTreeSet<Option<String>> =
+    let inner: SortedSet<Option<String>> =
         tracks.iter().flat_map(|track| &track.variables).map(|variable| variable.scope.clone()).collect();
     for inner in inner {
         if let Some(inner) = &inner {

@@ -4,9 +4,9 @@ use super::track::{Kind, Track};
 use crate::board::{Action, PacerStore};
 use crate::core::{Core, Stop};
 use cc_core::Rate;
+use hil_sorted::{SortedMap, SortedSet};
 use programs::LogKind;
 use programs::layout::{DEVICE_BASE, register};
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
@@ -70,7 +70,7 @@ struct Slot {
     /// Declared when the window first limits the flow.
     window: Option<usize>,
     hold: Option<usize>,
-    plots: BTreeMap<&'static str, usize>,
+    plots: SortedMap<&'static str, usize>,
 }
 
 /// Records the activity of a core and the decisions of its image.
@@ -81,9 +81,9 @@ pub struct Recorder {
     variables: Variables,
     decisions: Track,
     clock: usize,
-    events: BTreeMap<&'static str, usize>,
-    slots: BTreeMap<u32, Slot>,
-    left_out: BTreeSet<u32>,
+    events: SortedMap<&'static str, usize>,
+    slots: SortedMap<u32, Slot>,
+    left_out: SortedSet<u32>,
     /// Whether the core shows the instruction that it executes; RTL does not.
     sees_inside: bool,
 }
@@ -116,9 +116,9 @@ impl Recorder {
             variables,
             decisions,
             clock,
-            events: BTreeMap::new(),
-            slots: BTreeMap::new(),
-            left_out: BTreeSet::new(),
+            events: SortedMap::new(),
+            slots: SortedMap::new(),
+            left_out: SortedSet::new(),
             sees_inside: false,
         };
         recorder.core.put(0, recorder.variables.cycle, cycle);
@@ -221,7 +221,7 @@ impl Recorder {
                     Action::Log(record) => {
                         let name = LogKind::from_number(record.kind).map_or("unknown", LogKind::name);
                         let new = || self.decisions.variable(Some("events"), name, Kind::Event);
-                        let variable = *self.events.entry(name).or_insert_with(new);
+                        let variable = *self.events.or_insert_with(name, new);
                         self.decisions.put(time, variable, 1);
                     }
                     Action::Frame(_) | Action::Stage(_) | Action::Read { .. } => {}
@@ -238,10 +238,10 @@ impl Recorder {
         }
         let track = &mut self.decisions;
         let Slot { scope, rate: rate_variable, window: window_variable, hold: hold_variable, plots } =
-            self.slots.entry(index).or_insert_with(|| {
+            self.slots.or_insert_with(index, || {
                 let scope = format!("slot_{index}");
                 let rate = track.variable(Some(&scope), "rate_bps", Kind::Bits(64));
-                Slot { scope, rate, window: None, hold: None, plots: BTreeMap::new() }
+                Slot { scope, rate, window: None, hold: None, plots: SortedMap::new() }
             });
         track.put(time, *rate_variable, Rate::from_bits(rate).to_bits_per_second());
         for (name, variable, value, limits) in
@@ -256,7 +256,7 @@ impl Recorder {
         }
         explain(index as u16, &mut |name, value| {
             let new = || track.variable(Some(scope), name, Kind::Real);
-            let variable = *plots.entry(name).or_insert_with(new);
+            let variable = *plots.or_insert_with(name, new);
             track.put(time, variable, value.to_bits());
         });
     }

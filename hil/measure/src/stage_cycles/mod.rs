@@ -22,11 +22,11 @@ pub use hil_devices::native_switch::names;
 use hil_devices::native_switch::{self, CHAINS, Recorder, words_of};
 use hil_replay::Summary;
 use hil_replay::report::{KindCycles, cycles};
+use hil_sorted::SortedMap;
 use programs::descriptor::Descriptor;
 use programs::layout::ImageInfo;
 use programs::switch_ring::{ARRIVED, StageAction, SwitchEvent, SwitchProgram};
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// The link by which every port of the measured switch is connected.
@@ -67,7 +67,7 @@ pub struct Run {
     /// The first difference between library and image, or `None`.
     pub difference: Option<String>,
     /// Cycles per event by kind.
-    pub cycles: BTreeMap<&'static str, KindCycles>,
+    pub cycles: SortedMap<&'static str, KindCycles>,
 }
 
 /// As [`measure_on`], on Ibex small.

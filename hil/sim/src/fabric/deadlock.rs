@@ -8,8 +8,8 @@
 
 use super::port::CLASSES;
 use super::{Network, Picos, Place};
+use hil_sorted::{SortedMap, SortedSet};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// A queue of a port.
@@ -70,12 +70,12 @@ impl Network<'_> {
     /// Records the deadlocks that have begun and ended.
     pub(super) fn find_deadlocks(&mut self, now: Picos) {
         let stuck = self.deadlocked(now);
-        let places: BTreeSet<QueuePlace> = stuck.keys().map(|&queue| self.queue_place(queue)).collect();
+        let places: SortedSet<QueuePlace> = stuck.keys().map(|&queue| self.queue_place(queue)).collect();
         for deadlock in self.totals.deadlocks.iter_mut().filter(|deadlock| deadlock.ended.is_none()) {
             let lasts = deadlock.queues.iter().all(|queue| places.contains(queue));
             deadlock.ended = (!lasts).then_some(now);
         }
-        let mut unseen: BTreeSet<Queue> = stuck.keys().copied().collect();
+        let mut unseen: SortedSet<Queue> = stuck.keys().copied().collect();
         while let Some(&first) = unseen.first() {
             let mut path = vec![first];
             while let Some(next) = self.waits_for(&stuck, path[path.len() - 1]) {
@@ -105,18 +105,18 @@ impl Network<'_> {
     }
 
     /// The first of the deadlocked queues that have packets for whose departure a deadlocked queue waits.
-    fn waits_for(&self, stuck: &BTreeMap<Queue, BTreeMap<u32, u32>>, (port, class): Queue) -> Option<Queue> {
+    fn waits_for(&self, stuck: &SortedMap<Queue, SortedMap<u32, u32>>, (port, class): Queue) -> Option<Queue> {
         let ingress = self.ports[port as usize].peer;
         stuck.iter().find(|((_, of), held)| *of == class && held.contains_key(&ingress)).map(|(&queue, _)| queue)
     }
 
     /// The deadlocked queues, each with the bytes in it that came in by each port of its switch.
-    fn deadlocked(&self, now: Picos) -> BTreeMap<Queue, BTreeMap<u32, u32>> {
+    fn deadlocked(&self, now: Picos) -> SortedMap<Queue, SortedMap<u32, u32>> {
         let is_switch = |node: u32| matches!(self.places[node as usize], Place::Switch(_));
         let node_beyond = |port: u32| self.ports[self.ports[port as usize].peer as usize].node;
         let between_switches =
             (0u32..).zip(&self.ports).filter(|&(number, port)| is_switch(port.node) && is_switch(node_beyond(number)));
-        let mut waiting: BTreeSet<Queue> = between_switches
+        let mut waiting: SortedSet<Queue> = between_switches
             .flat_map(|(number, port)| {
                 let is_paused = |class: &u8| {
                     let class = usize::from(*class);
@@ -127,7 +127,7 @@ impl Network<'_> {
             .collect();
         // Most often this is over before any queue is walked: no paused queue leads to a switch that has one too.
         loop {
-            let nodes: BTreeSet<(u32, u8)> =
+            let nodes: SortedSet<(u32, u8)> =
                 waiting.iter().map(|&(port, class)| (self.ports[port as usize].node, class)).collect();
             let before = waiting.len();
             waiting.retain(|&(port, class)| nodes.contains(&(node_beyond(port), class)));
@@ -137,11 +137,11 @@ impl Network<'_> {
         }
         let held =
             |(port, class): Queue| ((port, class), self.ports[port as usize].bytes_by_ingress(class, &self.slab));
-        let mut stuck: BTreeMap<Queue, BTreeMap<u32, u32>> = waiting.into_iter().map(held).collect();
+        let mut stuck: SortedMap<Queue, SortedMap<u32, u32>> = waiting.into_iter().map(held).collect();
         loop {
-            let mut of_ingress: BTreeMap<Queue, u32> = BTreeMap::new();
+            let mut of_ingress: SortedMap<Queue, u32> = SortedMap::new();
             for (&(_, class), held) in &stuck {
-                held.iter().for_each(|(&ingress, bytes)| *of_ingress.entry((ingress, class)).or_default() += bytes);
+                held.iter().for_each(|(&ingress, bytes)| *of_ingress.or_default((ingress, class)) += bytes);
             }
             let before = stuck.len();
             stuck.retain(|&(port, class), _| {

@@ -14,7 +14,8 @@ use crate::Picos;
 use crate::workload::stream;
 use anyhow::{Result, ensure};
 use hil_cores::random::SplitMix;
-use std::collections::{BTreeMap, BTreeSet};
+use hil_sorted::{SortedMap, SortedSet};
+use std::collections::BTreeMap;
 
 /// A set of kinds of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -236,9 +237,9 @@ impl Fault {
 
     /// The rules for links that lose frames by themselves: one for each probability, see [`Link::loss`](super::Link::loss).
     pub(crate) fn of_links(topology: &Topology) -> impl Iterator<Item = Self> {
-        let mut links: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let mut links: SortedMap<u32, Vec<u32>> = SortedMap::new();
         for (number, link) in (0..).zip(&topology.links).filter(|(_, link)| link.loss > 0) {
-            links.entry(link.loss).or_default().push(number);
+            links.or_default(link.loss).push(number);
         }
         links.into_iter().map(|(probability, links)| Self { links, probability, ..Self::of(Action::Loss) })
     }
@@ -395,8 +396,8 @@ pub(super) struct Faults {
     /// For each flow, when, at which port and by which rule a frame of it was last lost.
     losses: BTreeMap<u32, (Picos, u32, usize)>,
     /// The links that are down, with the rule by which they are, and those around which routes lead.
-    down: BTreeMap<u32, usize>,
-    avoided: BTreeSet<u32>,
+    down: SortedMap<u32, usize>,
+    avoided: SortedSet<u32>,
     /// Links fail at some time.
     pub(super) has_failures: bool,
     /// Some rule is for CNPs that NICs send, and for clocks.
@@ -490,8 +491,8 @@ impl Faults {
             held: BTreeMap::new(),
             holds: 0,
             losses: BTreeMap::new(),
-            down: BTreeMap::new(),
-            avoided: BTreeSet::new(),
+            down: SortedMap::new(),
+            avoided: SortedSet::new(),
         })
     }
 
@@ -599,10 +600,10 @@ impl Faults {
 
     /// The links that are to fail now, with the rule that wants it, or to come back.
     pub(super) fn changed_links(&self, now: Picos) -> Vec<(u32, Option<usize>)> {
-        let mut wanted = BTreeMap::new();
+        let mut wanted = SortedMap::new();
         for (number, rule, _) in self.failures().filter(|(_, rule, _)| rule.is_active(now)) {
             for &link in &rule.links {
-                wanted.entry(link).or_insert(number);
+                wanted.or_insert(link, number);
             }
         }
         let failing = wanted.iter().filter(|(link, _)| !self.down.contains_key(link));
@@ -637,7 +638,7 @@ impl Faults {
             after.and_then(|after| now.checked_sub(after)).is_some_and(|then| rule.is_active(then))
         };
         let rules = self.failures().filter(|&(_, rule, after)| is_avoided(rule, after));
-        let avoided: BTreeSet<u32> = rules.flat_map(|(_, rule, _)| rule.links.iter().copied()).collect();
+        let avoided: SortedSet<u32> = rules.flat_map(|(_, rule, _)| rule.links.iter().copied()).collect();
         let changes = avoided != self.avoided;
         self.avoided = avoided;
         changes

@@ -5,7 +5,7 @@ use super::measured_flows::{FlowQueueMeasurement, MeasuredFlowQueue};
 use super::port::Port;
 use crate::Picos;
 use cc_core::Rate;
-use std::collections::BTreeMap;
+use hil_sorted::SortedMap;
 
 /// The interval of a run in which it is measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -266,7 +266,7 @@ pub(super) struct Measurement {
     /// Of each port.
     ingress: Vec<Levels>,
     /// By the number of the port, of those that have one: until the beginning of the interval, what it is at last.
-    pseudo_queues: BTreeMap<u32, MeasuredPseudoQueue>,
+    pseudo_queues: SortedMap<u32, MeasuredPseudoQueue>,
     pub(super) flow_queues: FlowQueueMeasurement,
     measured_flow_queues: Vec<MeasuredFlowQueue>,
     /// What each open flow's receiver had at the beginning of the window.
@@ -287,7 +287,7 @@ impl Measurement {
             queues: Vec::new(),
             buffers: Vec::new(),
             ingress: Vec::new(),
-            pseudo_queues: BTreeMap::new(),
+            pseudo_queues: SortedMap::new(),
             flow_queues: FlowQueueMeasurement::default(),
             measured_flow_queues: Vec::new(),
             received: Vec::new(),
@@ -326,7 +326,7 @@ impl Measurement {
         } else if self.next < Picos::MAX {
             let from = self.measure.from;
             let new = || MeasuredPseudoQueue { bytes: Levels::begin(0, from), mbps: Levels::begin(mbps, from) };
-            let at = self.pseudo_queues.entry(port).or_insert_with(new);
+            let at = self.pseudo_queues.or_insert_with(port, new);
             at.bytes.change(bytes, now);
             at.mbps.change(mbps, now);
         }
@@ -411,7 +411,7 @@ impl Measurement {
     /// What was measured, for a network in which nothing happens any more.
     pub(super) fn finish(mut self, ports: &[Port], senders: &[Sender]) -> Measured {
         self.pass(Picos::MAX, ports, senders);
-        let switches: std::collections::BTreeSet<u32> =
+        let switches: hil_sorted::SortedSet<u32> =
             self.places.iter().filter(|(.., is_switch)| *is_switch).map(|&(node, ..)| node).collect();
         let buffers = (0..).zip(self.buffers).filter(|(node, _)| switches.contains(node));
         Measured {

@@ -75,6 +75,7 @@ use hil_algorithms::settings::SettingsTable;
 use hil_algorithms::{Algorithm, CoreUse, NicCounters, NicGroup, NicSize};
 use hil_capture::crc::HostCrc;
 use hil_cores::random::SplitMix;
+use hil_sorted::SortedMap;
 use host::{Counting, Host, Sender};
 use measure::Measurement;
 use packets::{InFlight, Kind as PacketKind, Meta, PacketId};
@@ -86,7 +87,6 @@ use scheduler::Scheduler;
 use series::Sampler;
 use shared_cores::SharedCores;
 use spray::Spray;
-use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::time::Duration;
@@ -139,7 +139,7 @@ pub struct Scenario<'a> {
     /// The packet buffer of each switch; without one there is no limit and no PFC but that of stages.
     pub buffer: Option<Buffer>,
     /// The buffers of some switches in place of `buffer`, by their node numbers.
-    pub buffers: BTreeMap<u32, Buffer>,
+    pub buffers: SortedMap<u32, Buffer>,
     /// When the lengths of the switches' queues are sampled, if they are.
     pub queue_monitor: Option<QueueMonitor>,
     /// The interval in which the run is measured, if it is.
@@ -161,7 +161,7 @@ pub struct Scenario<'a> {
     /// The round-trip time that NICs and the stages of switches are configured with.
     pub base_rtt: Nanos,
     /// Those of the NICs of some hosts in place of `base_rtt`, by their node numbers.
-    pub base_rtts: BTreeMap<u32, Nanos>,
+    pub base_rtts: SortedMap<u32, Nanos>,
     /// When it ends, even if flows are left.
     pub end: Picos,
     /// The run ends, with a [`Totals::stall`], if flows are open and for so long no flow begins, no byte arrives in order and none is
@@ -204,7 +204,7 @@ impl<'a> Scenario<'a> {
             paths: PathChoice::default(),
             queues: Box::new(|_| Default::default()),
             buffer: None,
-            buffers: BTreeMap::new(),
+            buffers: SortedMap::new(),
             queue_monitor: None,
             measure: None,
             int_layout: IntLayout::Wide,
@@ -214,7 +214,7 @@ impl<'a> Scenario<'a> {
             pauses: None,
             watchdog: None,
             base_rtt,
-            base_rtts: BTreeMap::new(),
+            base_rtts: SortedMap::new(),
             end: 1_000_000_000_000_000,
             stall: None,
             seed: 1,
@@ -975,7 +975,7 @@ impl<'a> Network<'a> {
         if log.is_empty() {
             return Vec::new();
         }
-        let nodes: BTreeMap<(usize, usize), u32> = self.hosts.iter().map(|host| (host.place(), host.node())).collect();
+        let nodes: SortedMap<(usize, usize), u32> = self.hosts.iter().map(|host| (host.place(), host.node())).collect();
         let node = |runs| match runs {
             Runs::Nic(group, nic) => nodes[&(group, nic)],
             Runs::Switch(node) => node,
@@ -1082,10 +1082,10 @@ impl<'a> Network<'a> {
         );
         let of_hosts = self.hosts.iter().flat_map(|host| host.cores(&*self.groups[host.group()]));
         self.totals.cores = of_hosts.chain(self.switches.iter().flat_map(Switch::core_uses)).collect();
-        let mut counters: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut counters: SortedMap<&str, u64> = SortedMap::new();
         for host in &self.hosts {
             let NicCounters { rp, np, .. } = host.counters(&*self.groups[host.group()]);
-            rp.iter().chain(&np).for_each(|&(name, count)| *counters.entry(name).or_default() += count);
+            rp.iter().chain(&np).for_each(|&(name, count)| *counters.or_default(name) += count);
         }
         let count = |name: &str| counters.get(name).copied().unwrap_or(0);
         self.totals.evicted = count("np_flows_evicted");

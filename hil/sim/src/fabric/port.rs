@@ -9,7 +9,8 @@ use crate::Picos;
 pub(super) use cc_core::wire::FRAMING;
 use cc_core::wire::pfc::Quantum;
 use cc_core::{Nanos, Rate};
-use std::collections::{BTreeMap, VecDeque};
+use hil_sorted::SortedMap;
+use std::collections::VecDeque;
 
 /// How long a frame of so many bytes, preamble, check sequence and gap added, occupies a link of so many bits per second; rounded
 /// down.
@@ -359,12 +360,12 @@ impl Port {
     }
 
     /// The bytes of a class that wait, by the port by which they came in to the switch.
-    pub(super) fn bytes_by_ingress(&self, class: u8, slab: &InFlight) -> BTreeMap<u32, u32> {
+    pub(super) fn bytes_by_ingress(&self, class: u8, slab: &InFlight) -> SortedMap<u32, u32> {
         let mut packets = self.data[usize::from(class)].packets;
-        let mut bytes = BTreeMap::new();
+        let mut bytes = SortedMap::new();
         while let Some(id) = packets.pop(slab) {
             let Meta { ingress, line_bytes, .. } = *slab.meta(id);
-            *bytes.entry(ingress).or_default() += u32::from(line_bytes);
+            *bytes.or_default(ingress) += u32::from(line_bytes);
         }
         bytes
     }

@@ -6,7 +6,8 @@
 use super::port::Port;
 use super::topology::{Kind, Route, Topology};
 use anyhow::{Result, bail, ensure};
-use std::collections::{BTreeMap, BTreeSet};
+use hil_sorted::SortedSet;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// What the choice among equal paths depends on.
@@ -116,7 +117,7 @@ impl Routes {
             ports.sort_unstable();
             ports.dedup();
         }
-        let destinations: BTreeSet<u32> = topology.routes.iter().map(|route| route.to).collect();
+        let destinations: SortedSet<u32> = topology.routes.iter().map(|route| route.to).collect();
         for to in destinations {
             routes.check_circles(to)?;
         }
@@ -370,15 +371,15 @@ mod tests {
             let mut topology = Topology::leaf_spine(2, 1, 4, LINK, LINK);
             topology.routes = hops.iter().map(|&via| Route { at: 2, to: 1, via }).collect();
             let routes = by_hash(&topology).unwrap();
-            let spines = |source, destination| -> BTreeSet<u32> {
+            let spines = |source, destination| -> SortedSet<u32> {
                 (0..100).map(|ports| nodes(&routes, source, destination, ports)[1]).collect()
             };
             [spines(0, 1), spines(1, 0)]
         };
-        let all = BTreeSet::from([4, 5, 6, 7]);
+        let all = SortedSet::from([4, 5, 6, 7]);
         assert_eq!(of(&[]), [all.clone(), all.clone()]);
-        assert_eq!(of(&[6]), [BTreeSet::from([6]), all.clone()]);
-        assert_eq!(of(&[7, 5, 7]), [BTreeSet::from([5, 7]), all]);
+        assert_eq!(of(&[6]), [SortedSet::from([6]), all.clone()]);
+        assert_eq!(of(&[7, 5, 7]), [SortedSet::from([5, 7]), all]);
     }
 
     /// By the symmetric hash, acknowledgements return over the nodes of their data, and flows still take all spines and all core
@@ -389,7 +390,7 @@ mod tests {
         for topology in trees {
             let same = |choice| {
                 let routes = routes(&topology, choice).unwrap();
-                let (mut same, mut passed) = (0, BTreeSet::new());
+                let (mut same, mut passed) = (0, SortedSet::new());
                 let hosts = topology.hosts().count() as u32;
                 for ports in 0..2_000 {
                     let (source, destination) = (ports % hosts, ports * 7 % hosts);

@@ -11,7 +11,7 @@ use cc_core::{Bytes, Instant, Nanos, Psn, Qpn, Rate};
 use cc_np::NotSent;
 use cc_rp::TraceValue;
 use hil_algorithms::{CoreUse, NicCounters, NicGroup, NicOutput, Received, RxFields};
-use std::collections::BTreeMap;
+use hil_sorted::SortedMap;
 use std::ops::Range;
 
 /// NICs of several cores each.
@@ -29,7 +29,7 @@ struct Shared {
     /// Flows opened so far.
     opened: usize,
     /// By the local queue pairs of flows that are sent.
-    core_of: BTreeMap<u32, usize>,
+    core_of: SortedMap<u32, usize>,
 }
 
 impl SharedCores {

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use cc_core::{IntLayout, Nanos};
 use hil_algorithms::algorithm;
 use hil_algorithms::settings::{Request, ResolvedSettings};
-use std::collections::BTreeMap;
+use hil_sorted::SortedMap;
 use std::path::{Path, PathBuf};
 
 /// The values of the keys that are used.
@@ -318,8 +318,8 @@ pub fn read(path: &Path, seed: Option<u64>) -> Result<Input> {
         warnings,
         paths,
         overhead: 48,
-        buffers: BTreeMap::new(),
-        base_rtts: BTreeMap::new(),
+        buffers: SortedMap::new(),
+        base_rtts: SortedMap::new(),
         path_choice: PathChoice::Hash,
         queues: Box::new(|_| Default::default()),
         stages: Box::new(move |port| keys.stages(port.bits_per_second)),

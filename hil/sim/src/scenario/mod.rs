@@ -26,7 +26,7 @@ use faults::faults;
 use hil_algorithms::registry::{UnknownName, explained};
 use hil_algorithms::settings::{Request, ResolvedSettings, typed};
 use hil_algorithms::{Algorithm, algorithm};
-use std::collections::BTreeSet;
+use hil_sorted::SortedSet;
 use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -138,7 +138,7 @@ pub fn parse(source: &Source, seed: Option<u64>) -> Result<Input> {
         base_rtt,
     };
     for speed in speeds(&topology, Kind::Host) {
-        for base_rtt in base_rtts.values().chain([&base_rtt]).copied().collect::<BTreeSet<Nanos>>() {
+        for base_rtt in base_rtts.values().chain([&base_rtt]).copied().collect::<SortedSet<Nanos>>() {
             let check = algorithm.check(&link(speed, base_rtt), [&settings.rp, &settings.np]);
             check.map_err(|error| {
                 let (gbps, micros) = (speed as f64 / 1e9, f64::from(base_rtt.get()) / 1e3);

@@ -18,7 +18,7 @@ use cc_cp::lscc::rate_calculation::{RateCalculation, RateCalculationSettings};
 use cc_cp::lscc::rate_limiting::RateLimiting;
 use hil_algorithms::settings::{ResolvedSettings, SettingsTable, typed};
 use hil_algorithms::stage;
-use std::collections::BTreeMap;
+use hil_sorted::SortedMap;
 use std::num::NonZeroU64;
 use toml::de::DeValue;
 
@@ -161,9 +161,9 @@ pub(super) fn watchdog(table: &Table<'_>) -> Result<Watchdog> {
 
 /// The buffers of some switches, which have what is not said of them from the entries before or from `default`, by the switches'
 /// numbers. An entry with `to` has the limits at some ports of these switches.
-pub(super) fn buffers(table: &Table<'_>, topology: &Topology, default: &Buffer) -> Result<BTreeMap<u32, Buffer>> {
+pub(super) fn buffers(table: &Table<'_>, topology: &Topology, default: &Buffer) -> Result<SortedMap<u32, Buffer>> {
     let source = table.source;
-    let mut buffers = BTreeMap::new();
+    let mut buffers = SortedMap::new();
     let entries = table.find("buffers").map(|value| array(source, value)).transpose()?.unwrap_or_default();
     let mut given: Vec<Selector> = Vec::new();
     for value in entries {
@@ -179,7 +179,7 @@ pub(super) fn buffers(table: &Table<'_>, topology: &Topology, default: &Buffer) 
         given.push(selector);
         let switches = (0u32..).zip(&topology.nodes).filter(|&(node, &kind)| at.has(node, kind));
         for (node, _) in switches {
-            let own = buffers.entry(node).or_insert_with(|| default.clone());
+            let own = buffers.or_insert_with(node, || default.clone());
             if selector.to.is_none() {
                 *own = buffer(&table, own.clone())?;
                 continue;
@@ -272,7 +272,7 @@ pub(super) fn stages(
     table: &Table<'_>,
     topology: &Topology,
     link: impl Fn(u64) -> Link,
-) -> Result<BTreeMap<PortKey, Stages>> {
+) -> Result<SortedMap<PortKey, Stages>> {
     let source = table.source;
     let mut all: Vec<PortStage> = Vec::new();
     let value = table.find("stages");
@@ -301,8 +301,9 @@ pub(super) fn stages(
         names
     });
     let at = value.map_or(0..0, Value::span);
-    let ports: BTreeMap<PortKey, NodePort> = topology.switch_ports().map(|(_, port)| (port_key(&port), port)).collect();
-    let mut of_ports = BTreeMap::new();
+    let ports: SortedMap<PortKey, NodePort> =
+        topology.switch_ports().map(|(_, port)| (port_key(&port), port)).collect();
+    let mut of_ports = SortedMap::new();
     for (key, port) in ports {
         let speed = port.bits_per_second as f64 / 1e9;
         let place = format!("{speed} Gb/s from {} to {}", port.at.name(), port.to.name());
@@ -341,7 +342,7 @@ fn setting(fields: &[Field], words: &[u32], name: &str) -> Option<u32> {
 /// What is to be warned of about LSCC's rate calculation at the ports: with LSCC, that so many flows with the senders' settings
 /// cannot follow R (LSCC, Eq. 12); with HPCC*, that its senders leave a part of the long link idle if nothing else is congested.
 pub(super) fn rate_calculation_warnings(
-    of_ports: &BTreeMap<PortKey, Stages>,
+    of_ports: &SortedMap<PortKey, Stages>,
     flows: usize,
     settings: &ResolvedSettings,
 ) -> Vec<String> {

@@ -8,7 +8,7 @@ use crate::topologies::{LinkSpec, Pods, TwoDatacentres};
 use crate::{htsim, ns3};
 use anyhow::Result;
 use cc_core::Nanos;
-use std::collections::BTreeMap;
+use hil_sorted::SortedMap;
 use toml::de::DeValue;
 
 /// Rate and delay of the links that keys of a table describe, if they are there, or else those of `default`.
@@ -22,7 +22,7 @@ fn link(table: &Table<'_>, [rate_key, delay_key]: [&'static str; 2], default: Op
 }
 
 /// The round-trip times that the NICs of some hosts are configured with, by their node numbers.
-type BaseRtts = BTreeMap<u32, Nanos>;
+type BaseRtts = SortedMap<u32, Nanos>;
 
 /// The topology that a table describes, and the round-trip times of those hosts that have their own.
 pub(super) fn topology(table: &Table<'_>, files: &mut Files) -> Result<(Topology, BaseRtts)> {

@@ -3,7 +3,7 @@
 use super::{HostFlow, HostFlows};
 use crate::Picos;
 use crate::dependencies::{Milestone, Wait};
-use std::collections::BTreeMap;
+use hil_sorted::SortedMap;
 
 /// The bytes of a part of so many equal ones, of which the last ones have a byte more where they cannot be equal.
 fn part(bytes: u64, number: u64, parts: u64) -> u64 {
@@ -125,12 +125,12 @@ pub fn repeated(once: HostFlows, repeat: u32, gap: Picos, most: u64) -> Result<H
         let over = wait.on.iter().filter(|(_, milestone)| *milestone != Milestone::Sent);
         over.for_each(|&(flow, _)| is_last[flow as usize] = false);
     }
-    let mut ends: BTreeMap<u32, Vec<(u32, Milestone)>> = BTreeMap::new();
+    let mut ends: SortedMap<u32, Vec<(u32, Milestone)>> = SortedMap::new();
     for (flow, HostFlow { source, destination, .. }) in
         (0u32..).zip(&once.flows).filter(|&(flow, _)| is_last[flow as usize])
     {
-        ends.entry(*source).or_default().push((flow, Milestone::Acknowledged));
-        ends.entry(*destination).or_default().push((flow, Milestone::Received));
+        ends.or_default(*source).push((flow, Milestone::Acknowledged));
+        ends.or_default(*destination).push((flow, Milestone::Received));
     }
     let firsts = || (0u32..).zip(&once.flows).filter(|&(flow, _)| is_first[flow as usize]);
     let of_host = |host: u32| ends.get(&host).map_or(&[][..], Vec::as_slice);
