@@ -31,7 +31,7 @@ use hil_cores::board::PacerStore;
 use hil_devices::device::{Decision, Decisions, Device, Difference};
 use hil_devices::event::{NicEvent, RxFrame};
 use hil_sorted::SortedMap;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::mem;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -163,7 +163,7 @@ pub struct Outcome {
     /// Priorities of NICs that were paused.
     pub pauses: Vec<Paused>,
     /// Pauses that NICs sent, by NIC and priority.
-    pub pauses_sent: BTreeMap<(Address, u8), PauseRequests>,
+    pub pauses_sent: SortedMap<(Address, u8), PauseRequests>,
     /// RoCE packets by ECN field and DSCP.
     pub marking: Marking,
     /// Data, marks and CNPs over time.
@@ -175,7 +175,7 @@ pub struct Outcome {
     /// NICs that sent faster than their line rate, each with its highest rate in bits per second.
     pub too_fast: Vec<(Address, u64)>,
     /// Captured packets and CNPs from one address to another.
-    pub paths: BTreeMap<(Address, Address), PathCounts>,
+    pub paths: SortedMap<(Address, Address), PathCounts>,
     /// The results of the survey.
     pub survey: Rc<Survey>,
     /// Addresses that were not replayed because there were too many.
@@ -321,7 +321,7 @@ pub struct Replayer<D, F> {
     /// Packets from one address to another, and the index of each pair of addresses.
     paths: Vec<((Address, Address), PathCounts)>,
     path_numbers: FastMap<usize>,
-    pauses_sent: BTreeMap<(Address, u8), PauseRequests>,
+    pauses_sent: SortedMap<(Address, u8), PauseRequests>,
     /// For each clock of the capture, the time stamp that is time 0 of the replay.
     bases: Vec<((u32, Direction), u64)>,
     now: u64,
@@ -367,7 +367,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             rtt_zero: 0,
             paths: Vec::new(),
             path_numbers: FastMap::default(),
-            pauses_sent: BTreeMap::new(),
+            pauses_sent: SortedMap::new(),
             bases: Vec::new(),
             now: 0,
             decisions: Decisions::new(),
@@ -898,7 +898,7 @@ impl<D: Device, F: FnMut(IpAddr) -> Result<D>> Replayer<D, F> {
             let address = self.nic_instances[nic_instance].address;
             for priority in 0..8 {
                 let Some(quanta) = pfc.time(priority).filter(|&quanta| quanta > 0) else { continue };
-                let requests = self.pauses_sent.entry((address, priority)).or_default();
+                let requests = self.pauses_sent.or_default((address, priority));
                 requests.frames += 1;
                 requests.time += u64::from(quantum.pause(quanta).get());
                 requests.is_certain |= is_certain;

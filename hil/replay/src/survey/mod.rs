@@ -25,8 +25,9 @@ use connections::Connections;
 use copies::CopyFinder;
 use hil_capture::crc::HostCrc;
 use hil_capture::{Direction, Dropped, Record};
+use hil_sorted::{SortedMap, SortedSet};
 use order::{OutOfOrder, StampOrder};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 /// Most hosts that are surveyed; packets of further ones are replayed without results of the survey.
@@ -83,9 +84,9 @@ pub struct Survey {
     /// Responses that fit several streams of requests, of streams that were joined with none.
     pub ambiguous: u64,
     /// The hosts at each interface: the senders of its outbound frames; if it has none, the receivers of its inbound frames.
-    pub local: BTreeMap<u32, BTreeSet<Host>>,
+    pub local: SortedMap<u32, SortedSet<Host>>,
     /// The speed of each interface as the file gives it, in bits per second.
-    pub speeds: BTreeMap<u32, u64>,
+    pub speeds: SortedMap<u32, u64>,
     /// Packets that were lost before they reached the file.
     pub dropped: Dropped,
     /// The user gave connections, none of which is between hosts of the capture.
@@ -132,8 +133,8 @@ pub struct Surveyor {
     networks: Vec<u32>,
     requests: HashMap<(u16, u16, u32), u32>,
     /// For each interface, the senders of its outbound frames and the receivers of its inbound frames.
-    local: BTreeMap<u32, [BTreeSet<(u16, u32)>; 2]>,
-    speeds: BTreeMap<u32, u64>,
+    local: SortedMap<u32, [SortedSet<(u16, u32)>; 2]>,
+    speeds: SortedMap<u32, u64>,
 }
 
 /// The addresses of a packet, and the network that they belong to.
@@ -171,8 +172,8 @@ impl Surveyor {
             hosts: Vec::new(),
             networks: vec![0],
             requests: HashMap::new(),
-            local: BTreeMap::new(),
-            speeds: BTreeMap::new(),
+            local: SortedMap::new(),
+            speeds: SortedMap::new(),
         }
     }
 
@@ -183,7 +184,7 @@ impl Surveyor {
             self.clocks.add(record, &mut self.out_of_order);
         }
         if record.speed > 0 {
-            self.speeds.entry(record.interface).or_insert(record.speed);
+            self.speeds.or_insert(record.interface, record.speed);
         }
         if let Content::Packet(roce, None) = frame.content {
             self.packet(frame, roce);
@@ -237,7 +238,7 @@ impl Surveyor {
             Direction::Unknown => None,
         };
         if let Some((side, host)) = side {
-            self.local.entry(frame.record.interface).or_default()[side].insert((host, frame.network));
+            self.local.or_default(frame.record.interface)[side].insert((host, frame.network));
         }
         let qpn = roce.bth.dest_qp.get();
         if roce.bth.dest_qp == cm::QP {
