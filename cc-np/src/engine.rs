@@ -231,6 +231,9 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
     /// The longest time from a call to the next wake, where no slot is due earlier: 400 ms.
     const LONGEST_WAIT: Nanos = Nanos::new(400_000_000);
 
+    /// The longest time between two calls, 1 s: [`LocalClock`] takes a longer one for a jump.
+    const LONGEST_GAP: Nanos = Nanos::new(1_000_000_000);
+
     /// The notification point of a port with this link: enabled, without a record. `params` come from
     /// [`NotificationPoint::check`] for the same link.
     pub fn new(start: Instant, link: Link, params: A::Params) -> Self {
@@ -474,11 +477,23 @@ impl<A: NotificationPoint, SETS: Storage, const WAYS: usize> NpEngineIn<A, SETS,
     /// Time from the last call to the next [`NpEngineIn::wake`], at most 400 ms. An earlier wake is harmless.
     #[inline]
     pub fn next_wake(&self) -> Nanos {
+        self.until_slot(Self::LONGEST_WAIT)
+    }
+
+    /// Time from the last call to the latest [`NpEngineIn::wake`], at most 1 s: for callers whose wakes are exactly on time, such as
+    /// simulations. [`NpEngineIn::next_wake`] leaves time for wakes that come late.
+    pub fn latest_wake(&self) -> Nanos {
+        self.until_slot(Self::LONGEST_GAP)
+    }
+
+    /// The time until the next slot is due, at most `wait`.
+    #[inline]
+    fn until_slot(&self, wait: Nanos) -> Nanos {
         if A::slot_interval(&self.common.params).is_none() || self.flows.occupied() == 0 {
-            return Self::LONGEST_WAIT;
+            return wait;
         }
         let now = self.common.clock.now().stamp();
-        if self.next_slot.is_due(now) { Nanos::ZERO } else { self.next_slot.since(now).min(Self::LONGEST_WAIT) }
+        if self.next_slot.is_due(now) { Nanos::ZERO } else { self.next_slot.since(now).min(wait) }
     }
 
     /// Removes the record of a flow whose queue pair is destroyed, so that the next queue pair of that number starts with a

@@ -304,6 +304,7 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> Zeroed for RpEngineIn<A, N, MAP
             pauses: Pauses::NONE,
             swept_until: Stamp::ZEROED,
             sweep_slot: 0,
+            swept_at_once: false,
             link: Link::ZEROED,
             counters: RpCounters::NONE,
             params: A::Params::ZEROED,
@@ -321,6 +322,8 @@ struct Shared<A: ReactionPoint> {
     /// The time up to which slots were visited, and the slot that comes next.
     swept_until: Stamp,
     sweep_slot: u16,
+    /// All slots were visited at that time, rather than one after the other before it.
+    swept_at_once: bool,
     link: Link,
     counters: RpCounters,
     params: A::Params,
@@ -407,6 +410,9 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
 
     /// 400 ms: the longest time that [`RpEngineIn::next_wake`] returns, and the longest pause that one PFC frame sets.
     const LONGEST_WAIT: Nanos = Nanos::new(400_000_000);
+
+    /// 1 s: the longest time between two calls, since [`LocalClock`] takes a longer one for a jump, and between two visits of a slot.
+    const LONGEST_GAP: Nanos = Nanos::new(1_000_000_000);
 
     /// 250 ms: the time in which a sweep visits all slots.
     const SWEEP_PERIOD: Nanos = Nanos::new(250_000_000);
@@ -766,10 +772,39 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         } else {
             self.rest().min(Self::LONGEST_WAIT).saturating_sub(now.since(self.shared.swept_until))
         };
+        self.until_deadline(now, sweeps)
+    }
+
+    /// How long after the last call [`RpEngineIn::wake`] may be called at the latest, at most 1 s: for callers whose wakes are exactly
+    /// on time and to whom visits of all slots in one call cost nothing, such as simulations. An engine without deadlines is then
+    /// woken once a second, and each flow is still visited at least once a second; [`RpEngineIn::next_wake`] leaves time for wakes
+    /// that come late, and spreads the visits. While a priority is paused both are the same, since machines that add up pauses are
+    /// to be visited before half of the range of 32-bit stamps is added.
+    pub fn latest_wake(&self) -> Nanos {
+        if self.shared.pauses.mask != 0 {
+            return self.next_wake();
+        }
+        let now = self.shared.clock.now().stamp();
+        let since = now.since(self.shared.swept_until);
+        let sweeps = if self.is_empty() {
+            Self::LONGEST_GAP
+        } else if since >= self.rest().min(Self::LONGEST_WAIT).max(Self::SWEEP_PERIOD) {
+            Nanos::ZERO
+        } else if self.shared.swept_at_once {
+            Self::LONGEST_GAP.saturating_sub(since)
+        } else {
+            // The slot that was visited first waits for a sweep longer.
+            Self::LONGEST_GAP.saturating_sub(Self::SWEEP_PERIOD).saturating_sub(since)
+        };
+        self.until_deadline(now, sweeps)
+    }
+
+    /// The time until the first deadline of a flow, at most `wait`.
+    fn until_deadline(&self, now: Stamp, wait: Nanos) -> Nanos {
         match self.wakes.next_deadline() {
             Some(deadline) if deadline.is_due(now) => Nanos::ZERO,
-            Some(deadline) => deadline.since(now).min(sweeps),
-            None => sweeps,
+            Some(deadline) => deadline.since(now).min(wait),
+            None => wait,
         }
     }
 
@@ -831,7 +866,8 @@ impl<A: ReactionPoint, N: Storage, MAP: Storage> RpEngineIn<A, N, MAP> {
         let mut sweeps = Self::SWEEP_BATCH as usize;
         let mut rest = self.visit_interval();
         // After 300 ms without a visit: all slots at once.
-        if now.since(self.shared.swept_until) >= Self::CATCH_UP_AFTER {
+        self.shared.swept_at_once = now.since(self.shared.swept_until) >= Self::CATCH_UP_AFTER;
+        if self.shared.swept_at_once {
             (sweeps, rest) = (self.flows.capacity(), Nanos::ZERO);
             self.shared.swept_until = now;
         }

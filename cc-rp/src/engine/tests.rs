@@ -645,6 +645,47 @@ fn every_flow_is_visited_once_a_second_however_the_calls_are_spaced() {
     }
 }
 
+/// After events every 10 us for a second, wakes come at `latest_wake` only: each flow is visited once a second, with one wake in
+/// each second.
+#[test]
+fn a_caller_that_is_on_time_wakes_an_idle_engine_once_a_second() {
+    let mut limiter = Calls::default();
+    let mut engine = RpEngine::<Witness, 100, 256>::new(at(0), LINK, ());
+    let handles: Vec<_> = (0..100).map(|_| engine.open(at(0), 0, &mut limiter).unwrap()).collect();
+    let mut wake = |engine: &mut RpEngine<Witness, 100, 256>, now: u64| {
+        while engine.latest_wake() == Nanos::ZERO || now > engine.last_call().nanos() {
+            engine.wake(at(now), &mut limiter);
+        }
+        let visits = handles.iter().map(|&handle| engine.state(handle).unwrap().at.nanos());
+        now - visits.min().unwrap()
+    };
+    for now in (0..SECOND).step_by(10_000) {
+        assert!(engine.step(at(now), handles[0], &sent(1), &mut Calls::default()).is_none());
+        if engine.latest_wake() == Nanos::ZERO {
+            assert!(wake(&mut engine, now) <= SECOND, "{now}");
+        }
+    }
+    let mut now = engine.last_call().nanos();
+    let waits: Vec<u64> = (0..100)
+        .map(|_| {
+            let wait = u64::from(engine.latest_wake().get());
+            for &handle in &handles {
+                let unvisited = now + wait - engine.state(handle).unwrap().at.nanos();
+                assert!(unvisited <= SECOND, "{unvisited} ns at {now}");
+            }
+            now += wait;
+            assert_eq!(wake(&mut engine, now), 0, "all flows are visited at {now}");
+            wait
+        })
+        .collect();
+    assert!((SECOND / 2..SECOND).contains(&waits[0]), "{waits:?}");
+    assert!(waits[1..].iter().all(|&wait| wait == SECOND), "{waits:?}");
+    assert_eq!(engine.counters().rp_clock_jumps_forward, 0);
+    engine.pause(at(now), 0, Nanos::new(1_000));
+    assert_eq!(engine.latest_wake(), engine.next_wake(), "a priority is paused");
+    assert!(engine.latest_wake() < Nanos::new(50_000_000));
+}
+
 #[test]
 fn events_that_the_machine_does_not_take_do_not_delay_its_visits() {
     let mut limiter = Calls::default();
@@ -662,16 +703,18 @@ fn events_that_the_machine_does_not_take_do_not_delay_its_visits() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// One engine is also called at each `next_wake`, the other only for the events of flows.
+    /// One engine is also called at each `next_wake`, one at each `latest_wake`, and one only for the events of flows.
     #[test]
     fn engines_make_the_same_decisions_however_often_they_are_woken(seed in any::<u64>(), vendor in any::<bool>()) {
         let settings = if vendor { VENDOR } else { PAPER };
-        let (mut prompt, mut late) = (engine(settings), engine(settings));
+        let (mut prompt, mut last, mut late) = (engine(settings), engine(settings), engine(settings));
         let mut limiter = Calls::default();
         let handles: Vec<_> = (0..8).map(|nth| {
             let handle = prompt.open(at(0), 3, &mut limiter).unwrap();
-            assert_eq!(late.open(at(0), 3, &mut limiter), Some(handle));
-            for engine in [&mut prompt, &mut late] {
+            for engine in [&mut last, &mut late] {
+                assert_eq!(engine.open(at(0), 3, &mut limiter), Some(handle));
+            }
+            for engine in [&mut prompt, &mut last, &mut late] {
                 engine.bind(handle, Qpn::new(nth)).unwrap();
             }
             handle
@@ -697,14 +740,23 @@ proptest! {
                 now = woken;
                 prompt.wake(at(now), &mut limiter);
             }
+            loop {
+                let woken = last.last_call().after(last.latest_wake());
+                if woken.nanos() > event_at {
+                    break;
+                }
+                last.wake(woken, &mut limiter);
+            }
             now = event_at;
             // The first flow is nearly idle.
             let index = if next(10) == 0 { 0 } else { 1 + next(8) as usize % 7 };
             let event = if next(2) == 0 { Event::Cnp { body_kind: CnpBodyKind::Standard } } else { sent(next(22) as u32) };
             let expected = prompt.step(at(now), handles[index], &event, &mut limiter).unwrap();
-            let step = late.step(at(now), handles[index], &event, &mut limiter).unwrap();
-            prop_assert_eq!(step.decision, expected.decision);
-            prop_assert_eq!(step.handle, expected.handle);
+            for engine in [&mut last, &mut late] {
+                let step = engine.step(at(now), handles[index], &event, &mut limiter).unwrap();
+                prop_assert_eq!(step.decision, expected.decision);
+                prop_assert_eq!(step.handle, expected.handle);
+            }
         }
     }
 }

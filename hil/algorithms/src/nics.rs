@@ -186,6 +186,12 @@ pub trait NicGroup {
     /// The time at which [`NicGroup::timer`] is to be called next.
     fn next_wake(&self, nic: usize) -> Instant;
 
+    /// The time at which [`NicGroup::timer`] is to be called at the latest, by a caller that is exactly on time: a NIC without
+    /// deadlines needs a call each second. Not earlier than [`NicGroup::next_wake`].
+    fn latest_wake(&self, nic: usize) -> Instant {
+        self.next_wake(nic)
+    }
+
     /// Called when a packet of a flow is sent. Returns the time for which the flow's next packet has to wait; `None` if the
     /// flow is not open.
     fn departure(&mut self, nic: usize, now: Instant, flow: Handle, bytes: Bytes) -> Option<Nanos>;
@@ -363,6 +369,10 @@ impl<A: ReactionPoint, N: NotificationPoint> NicGroup for Natives<A, N> {
 
     fn next_wake(&self, nic: usize) -> Instant {
         self.nics[nic].nic.next_wake()
+    }
+
+    fn latest_wake(&self, nic: usize) -> Instant {
+        self.nics[nic].nic.latest_wake()
     }
 
     fn departure(&mut self, nic: usize, now: Instant, flow: Handle, bytes: Bytes) -> Option<Nanos> {

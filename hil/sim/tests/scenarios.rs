@@ -905,6 +905,30 @@ fn a_small_buffer_pauses_or_drops_as_the_scenario_says() {
     assert!(lost.lost > 0 && lost.lost == lost.dropped, "{lost:?}");
 }
 
+/// Four flows whose applications offer a packet, and another a minute, an hour or a day later, each host with a NIC that has an open
+/// flow meanwhile: those cost a wake each second, and the switch one each half a second. The second packet takes the same time, to
+/// the picosecond.
+#[test]
+fn an_open_flow_without_packets_costs_a_wake_each_second_and_changes_nothing() {
+    for algorithm in ["hpcc", "dcqcn", "timely", "swift"] {
+        let run = |seconds: u64| {
+            let text = format!(
+                "duration = \"100000s\"\n[topology]\nkind = \"star\"\nhosts = 5\nrate = \"100Gb/s\"\ndelay = \"1us\"\n\
+                 [algorithm]\nname = \"{algorithm}\"\n[[stages]]\nname = \"int\"\n[[workload]]\nkind = \"incast\"\n\
+                 bytes = \"2kB\"\napplication_rate = \"8Gb/s\"\non = \"1us\"\noff = \"{seconds}s\"\n"
+            );
+            let totals = run(&read(&text, &[]).unwrap(), None);
+            assert_eq!(totals.completions.len(), 4, "{algorithm}");
+            let times =
+                totals.completions.iter().map(|done| done.time - seconds * 1_000_000_000_000).collect::<Vec<_>>();
+            (times, totals.events)
+        };
+        let [(first, minute), (second, hour), (third, day)] = [60, 3_600, 86_400].map(run);
+        assert!(first == second && second == third, "{algorithm}: {first:?}, {second:?} and {third:?}");
+        assert_eq!((hour - minute, day - hour), ((4 + 2) * 3_540, (4 + 2) * 82_800), "{algorithm}");
+    }
+}
+
 /// Two incasts of four flows, three seconds, a minute or a day apart: the second takes the same time after any of these, to the
 /// picosecond, and as long as the first within a nanosecond, by which a pacer that was in use may differ from a new one. The time
 /// between costs no events but those of the two seconds after which NICs rest.

@@ -395,6 +395,12 @@ impl<A: ReactionPoint, N: NotificationPoint, S: Sizes> Nic<A, N, S> {
         self.rp.last_call().after(self.rp.next_wake()).min(self.np.last_call().after(self.np.next_wake()))
     }
 
+    /// The time at which [`Nic::timer`] is to be called at the latest, for callers that are exactly on time: within a second of the
+    /// last call of either engine. See [`cc_rp::RpEngineIn::latest_wake`].
+    pub fn latest_wake(&self) -> Instant {
+        self.rp.last_call().after(self.rp.latest_wake()).min(self.np.last_call().after(self.np.latest_wake()))
+    }
+
     /// For hardware without a pacer: called when a packet of a flow with this many bytes is sent. Returns the time for which
     /// the flow's next packet has to wait; `None` if the flow is not open.
     pub fn departure(&mut self, now: Instant, flow: Handle, bytes: Bytes) -> Option<Nanos> {

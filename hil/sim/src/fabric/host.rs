@@ -433,7 +433,10 @@ impl Network<'_> {
     #[inline]
     fn schedule_wake(&mut self, now: Picos, host: u32) {
         let at = &mut self.hosts[host as usize];
-        let wake = self.groups[at.group].next_wake(at.nic).nanos() * 1_000;
+        let nics = &self.groups[at.group];
+        // A clock that gains time would be more than a second ahead of its last call at the latest wake, which is taken for a jump.
+        let wake = if self.faults.has_clocks { nics.next_wake(at.nic) } else { nics.latest_wake(at.nic) };
+        let wake = wake.nanos() * 1_000;
         let wake = wake.saturating_sub(self.faults.clock_ahead(now, at.port)).max(now);
         let rests = at.open == 0 && wake > at.active_at + REST;
         if wake < at.wake_at && !rests {
