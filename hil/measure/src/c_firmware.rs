@@ -143,15 +143,10 @@ impl Trace {
             let clock_without_pauses = Stamp::from_bits(now.stamp().to_bits().wrapping_sub(record.paused));
             let cx = Cx { now, link: &LINK, params: &params, pause: Nanos::new(record.pause), clock_without_pauses };
             let telemetry = record.telemetry();
-            let event = match record.what {
-                TraceItem::Open => {
-                    flows[record.flow as usize] = Some(A::open(&cx));
-                    Event::Wake
-                }
-                TraceItem::Event(Event::Ack(ack)) => Event::Ack(Ack { int: telemetry.stack(), ..ack }),
-                TraceItem::Event(Event::SwitchInt { .. }) => Event::SwitchInt { int: telemetry.stack() },
-                TraceItem::Event(event) => event,
-            };
+            let event = record.event(&telemetry);
+            if matches!(record.what, TraceItem::Open) {
+                flows[record.flow as usize] = Some(A::open(&cx));
+            }
             let flow = flows[record.flow as usize].as_mut().context("an event of a flow that was not opened")?;
             let is_cnp = matches!(event, Event::Cnp { .. } | Event::SwitchInt { .. });
             let event = match gate_event(flow, event) {
@@ -175,6 +170,16 @@ impl Trace {
 }
 
 impl Record {
+    /// The event, with its telemetry; that of opening a flow is a wake.
+    fn event<'a>(&self, telemetry: &'a IntStackBuilder) -> Event<'a> {
+        match self.what {
+            TraceItem::Open => Event::Wake,
+            TraceItem::Event(Event::Ack(ack)) => Event::Ack(Ack { int: telemetry.stack(), ..ack }),
+            TraceItem::Event(Event::SwitchInt { .. }) => Event::SwitchInt { int: telemetry.stack() },
+            TraceItem::Event(event) => event,
+        }
+    }
+
     fn telemetry(&self) -> IntStackBuilder {
         IntStackBuilder::new(IntLayout::Wide, self.path)
             .with_room(self.hops.len() as u8)

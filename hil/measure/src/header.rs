@@ -48,21 +48,25 @@ impl cc_rp::registry::Visitor for Describe {
     type Output = String;
 
     fn visit<A: ReactionPoint>(self) -> String {
-        let kinds = [
-            ("SENT", EventSet::SENT),
-            ("ACK", EventSet::ACK),
-            ("NACK", EventSet::NACK),
-            ("CNP", EventSet::CNP),
-            ("WAKE", EventSet::WAKE),
-            ("SWITCH_INT", EventSet::SWITCH_INT),
-        ];
-        let takes: Vec<&str> =
-            kinds.iter().filter(|(_, kind)| A::EVENTS.contains(*kind)).map(|(name, _)| *name).collect();
-        let partner = A::RECEIVER.map_or(String::new(), |name| format!("; the receiver runs rnic_np_{name}"));
-        let what = format!("{}: takes {}{partner}", A::NAME, takes.join(", "));
         let presets = A::PRESETS.iter().map(|preset| preset.name).collect();
+        let what = what_it_takes(A::NAME, A::EVENTS, A::RECEIVER);
         block(("rp", A::NAME), &what, [layout::<RpPort<A>>(), layout::<Flow<A>>()], presets, A::Settings::FIELDS)
     }
+}
+
+/// The events that a reaction point takes, and its notification point, in words.
+fn what_it_takes(name: &str, events: EventSet, receiver: Option<&str>) -> String {
+    let kinds = [
+        ("SENT", EventSet::SENT),
+        ("ACK", EventSet::ACK),
+        ("NACK", EventSet::NACK),
+        ("CNP", EventSet::CNP),
+        ("WAKE", EventSet::WAKE),
+        ("SWITCH_INT", EventSet::SWITCH_INT),
+    ];
+    let takes: Vec<&str> = kinds.iter().filter(|(_, kind)| events.contains(*kind)).map(|(name, _)| *name).collect();
+    let partner = receiver.map_or(String::new(), |name| format!("; the receiver runs rnic_np_{name}"));
+    format!("{name}: takes {}{partner}", takes.join(", "))
 }
 
 impl cc_np::registry::Visitor for Describe {
