@@ -365,9 +365,9 @@ typedef struct { uint32_t opaque[7]; } rnic_rp_timely_flow;
 RNIC_RP_FUNCTIONS(timely);
 
 /* hpcc: takes SENT, ACK, NACK, WAKE; the receiver runs rnic_np_echo */
-#define RNIC_RP_HPCC_PORT_BYTES 152u
+#define RNIC_RP_HPCC_PORT_BYTES 160u
 #define RNIC_RP_HPCC_PORT_ALIGN 8u
-typedef struct { uint64_t opaque[19]; } rnic_rp_hpcc_port;
+typedef struct { uint64_t opaque[20]; } rnic_rp_hpcc_port;
 #define RNIC_RP_HPCC_FLOW_BYTES 100u
 #define RNIC_RP_HPCC_FLOW_ALIGN 4u
 typedef struct { uint32_t opaque[25]; } rnic_rp_hpcc_flow;
@@ -381,6 +381,7 @@ typedef struct { uint32_t opaque[25]; } rnic_rp_hpcc_flow;
 #define RNIC_RP_HPCC_MIN_RATE 4u /* 1 to 1600000 Mb/s */
 #define RNIC_RP_HPCC_INT_MULTI 5u /* 1 to 64 */
 #define RNIC_RP_HPCC_NO_INT_RTTS 6u /* 0 to 255 */
+#define RNIC_RP_HPCC_INITIAL_U 7u /* 0 to 1000000 ppm */
 RNIC_RP_FUNCTIONS(hpcc);
 
 /* powertcp: takes SENT, ACK, NACK, WAKE; the receiver runs rnic_np_echo */
