@@ -2,7 +2,7 @@
 
 use crate::nics::{Natives, NicGroup, NicSize};
 use crate::registry;
-use crate::settings_table::{SettingsTable, preset};
+use crate::settings_table::{SettingsTable, names, preset};
 use anyhow::{Context, Result};
 use cc_core::Link;
 use cc_core::params::ParamError;
@@ -71,6 +71,13 @@ impl registry::Visitor for Boxed {
     }
 }
 
+/// The place of the notification point's preset, among `names`, for a reaction point that has this preset and these signals.
+fn partner(preset: &str, signals: Signals, names: &[&str]) -> usize {
+    let named = |name| names.iter().position(|other| *other == name);
+    let ternary = signals.contains(Signals::UNDETERMINED).then(|| named("ternary")).flatten();
+    named(preset).or(ternary).unwrap_or(0)
+}
+
 /// An algorithm of these machines.
 pub(crate) struct Pair<A, N>(PhantomData<(A, N)>);
 
@@ -98,14 +105,13 @@ impl<A: ReactionPoint, N: NotificationPoint> Algorithm for Pair<A, N> {
     }
 
     fn preset_names(&self) -> Vec<&'static str> {
-        A::PRESETS.iter().map(|preset| preset.name).collect()
+        names(A::PRESETS)
     }
 
     fn presets(&self, name: Option<&str>) -> Result<[(&'static str, SettingsTable); 2]> {
         let rp = preset(A::NAME, A::PRESETS, name)?;
-        let named = |name| N::PRESETS.iter().find(|preset| preset.name == name);
-        let ternary = A::SIGNALS.contains(Signals::UNDETERMINED).then(|| named("ternary")).flatten();
-        let np = named(rp.name).or(ternary).or(N::PRESETS.first()).context("the notification point has no preset")?;
+        let place = partner(rp.name, A::SIGNALS, &names(N::PRESETS));
+        let np = N::PRESETS.get(place).context("the notification point has no preset")?;
         Ok([(rp.name, SettingsTable::of(&rp.values)), (np.name, SettingsTable::of(&np.values))])
     }
 

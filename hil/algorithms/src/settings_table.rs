@@ -2,7 +2,7 @@
 
 use crate::quantity::{in_bytes, parse, range};
 use crate::registry::UnknownName;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use cc_core::params::{Field, Preset, Settings, Unit};
 use hil_sorted::SortedMap;
 use serde::Serialize;
@@ -20,7 +20,11 @@ pub struct SettingsTable {
 impl SettingsTable {
     /// The settings `settings`, as a table.
     pub fn of<S: Settings>(settings: &S) -> Self {
-        Self { fields: S::FIELDS, words: (0..S::FIELDS.len()).map(|index| settings.get(index)).collect() }
+        let mut words = Vec::with_capacity(S::FIELDS.len());
+        for index in 0..S::FIELDS.len() {
+            words.push(settings.get(index));
+        }
+        Self { fields: S::FIELDS, words }
     }
 
     /// The settings as the machine's own type. Fields that the table lacks have the values of `first`.
@@ -106,16 +110,32 @@ impl SettingsTable {
     }
 }
 
+/// The names of presets. Their type differs by machine, so that all that is done with them is done for more than thirty types: here it
+/// is only this.
+pub(crate) fn names<S>(presets: &[Preset<S>]) -> Vec<&'static str> {
+    let mut names = Vec::with_capacity(presets.len());
+    for preset in presets {
+        names.push(preset.name);
+    }
+    names
+}
+
 /// The preset of this name, or the first if `name` is `None`.
 ///
 /// # Errors
 /// No preset has this name.
 pub fn preset<S>(algorithm: &str, presets: &'static [Preset<S>], name: Option<&str>) -> Result<&'static Preset<S>> {
-    let Some(name) = name else { return presets.first().context("the algorithm has no preset") };
-    let named = presets.iter().find(|preset| preset.name == name);
-    named.ok_or_else(|| {
-        UnknownName::new(&format!("preset of {algorithm}"), name, presets.iter().map(|preset| preset.name)).into()
-    })
+    Ok(&presets[place(algorithm, &names(presets), name)?])
+}
+
+/// The place of a name among those of presets, or of the first if `name` is `None`.
+fn place(algorithm: &str, names: &[&'static str], name: Option<&str>) -> Result<usize> {
+    let Some(name) = name else {
+        ensure!(!names.is_empty(), "the algorithm has no preset");
+        return Ok(0);
+    };
+    let unknown = || UnknownName::new(&format!("preset of {algorithm}"), name, names.iter().copied()).into();
+    names.iter().position(|other| *other == name).ok_or_else(unknown)
 }
 
 /// A setting as reports show it.

@@ -118,8 +118,12 @@ impl Algorithm {
     }
 
     fn new<S: Settings>(role: &'static str, name: &'static str, state_bytes: usize, presets: &[Preset<S>]) -> Self {
-        let values = presets.iter().map(|preset| (preset.name, preset.source, SettingsTable::of(&preset.values)));
-        Self::of(role, name, state_bytes, S::FIELDS, values.collect())
+        // A loop, which compiles to a quarter of what iterators do, for more than thirty types.
+        let mut values = Vec::with_capacity(presets.len());
+        for preset in presets {
+            values.push((preset.name, preset.source, SettingsTable::of(&preset.values)));
+        }
+        Self::of(role, name, state_bytes, S::FIELDS, values)
     }
 
     fn of(
