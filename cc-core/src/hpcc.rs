@@ -284,13 +284,13 @@ impl<const HOPS: usize> State for Law<HOPS> {
     }
 }
 
-/// W_AI in bytes: what `rate` carries in T, at most 1 s, rounded to the nearest. `None` if that is less than a byte, which the
-/// window cannot hold.
+/// W_AI in bytes: what `rate` carries in T, less than 2 s, rounded to the nearest, at most 2^31. `None` if that is less than a
+/// byte, which the window cannot hold.
 pub fn additive_step(rate: Rate, time: Nanos) -> Option<u32> {
     // A rate in Mb/s is up to a unit of `Rate` more than its value here, which is rounded down.
     let at_most = Rate::from_bits(rate.to_bits().saturating_add(1));
     let twice = rate.bytes_in(Nanos::new(time.get().wrapping_shl(1))).get();
-    (at_most.bytes_in(time).get() > 0).then(|| (twice.wrapping_add(1) >> 1).max(1))
+    (at_most.bytes_in(time).get() > 0).then(|| (twice >> 1).wrapping_add(twice & 1).max(1))
 }
 
 /// MeasureInflight: the new U (2^24 is 1), from what each hop did since its record in `last`; `None` if no hop could be
@@ -373,5 +373,7 @@ mod tests {
     fn an_additive_step_is_rounded_to_the_nearest_byte() {
         let step = |time| additive_step(Rate::from_mbps(40), Nanos::new(time));
         assert_eq!([step(4_160), step(4_080)], [Some(21), Some(20)]);
+        let most = additive_step(Rate::from_gbps(1_600), Nanos::new(16_000_000));
+        assert_eq!(most, Some(1 << 31), "twice of it is more than 32 bits");
     }
 }
