@@ -31,7 +31,7 @@ use hil_cores::board::PacerStore;
 use hil_devices::device::{Decision, Decisions, Device, Difference};
 use hil_devices::event::{NicEvent, RxFrame};
 use hil_sorted::SortedMap;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -175,7 +175,7 @@ pub struct Outcome {
     /// NICs that sent faster than their line rate, each with its highest rate in bits per second.
     pub too_fast: Vec<(Address, u64)>,
     /// Captured packets and CNPs from one address to another.
-    pub paths: SortedMap<(Address, Address), PathCounts>,
+    pub paths: BTreeMap<(Address, Address), PathCounts>,
     /// The results of the survey.
     pub survey: Rc<Survey>,
     /// Addresses that were not replayed because there were too many.

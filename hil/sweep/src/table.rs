@@ -5,7 +5,7 @@ use crate::plan::{self, Plan, described};
 use crate::run::{self, Outcome, pace, read};
 use anyhow::{Context, Result, ensure};
 use hil_sim::plot::{self, Front};
-use hil_sorted::SortedMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -96,13 +96,13 @@ impl Results {
             found.with_context(|| format!("`{name}`: is not kept: expected two of {}", values.join(", ")))
         };
         let [x, y] = [place(names[0])?, place(names[1])?];
-        let mut sums = SortedMap::<(usize, &[String]), (f64, f64, f64)>::new();
-        let mut order = SortedMap::<&[String], usize>::new();
+        let mut sums = BTreeMap::<(usize, &[String]), (f64, f64, f64)>::new();
+        let mut order = BTreeMap::<&[String], usize>::new();
         for (number, cells, values) in self.finished() {
             let settings = &cells[..cells.len() - 1];
             if let (Ok(x), Ok(y)) = (values[x].parse::<f64>(), values[y].parse::<f64>()) {
-                let first = *order.or_insert(settings, number);
-                let (sum_x, sum_y, count) = sums.or_default((first, settings));
+                let first = *order.entry(settings).or_insert(number);
+                let (sum_x, sum_y, count) = sums.entry((first, settings)).or_default();
                 (*sum_x, *sum_y, *count) = (*sum_x + x, *sum_y + y, *count + 1.0);
             }
         }

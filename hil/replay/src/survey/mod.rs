@@ -64,7 +64,7 @@ pub struct Host {
     pub network: u32,
 }
 
-/// Results of the first reading.
+/// Results of the survey.
 #[derive(Debug, Default)]
 pub struct Survey {
     /// Frames of the capture.
@@ -84,7 +84,7 @@ pub struct Survey {
     /// Responses that fit several streams of requests, of streams that were joined with none.
     pub ambiguous: u64,
     /// The hosts at each interface: the senders of its outbound frames; if it has none, the receivers of its inbound frames.
-    pub local: SortedMap<u32, SortedSet<Host>>,
+    pub local: SortedMap<u32, BTreeSet<Host>>,
     /// The speed of each interface as the file gives it, in bits per second.
     pub speeds: SortedMap<u32, u64>,
     /// Packets that were lost before they reached the file.
