@@ -151,6 +151,8 @@ impl<C: CoreObserver + 'static> Device for Paced<C> {
             self.run_until(self.board.now() + TIMEOUT_STEP, decisions)?;
         }
         ensure!(self.board.backlog() == 0, "the image has not emptied its receive ring within 1 s");
+        // Its last event was not logged within 1 s.
+        self.follower.finish();
         Ok(())
     }
 

@@ -144,9 +144,8 @@ pub struct Images {
     pub outlined_on: Option<PathBuf>,
 }
 
-/// Replays a capture. It is surveyed first, for what only the whole capture shows, such as connected queue pairs, and then read
-/// again and replayed. A replay without a core begins in the first reading, and a second one follows only if the replay of a
-/// frame needs the survey. `progress` is called every 16,384 frames with the position in the file.
+/// Replays a capture. The capture is surveyed for what only the whole of it shows, such as connected queue pairs. Without a core it is
+/// replayed in the same reading; if a frame's replay needs the survey, or with a core, it is read again and replayed. `progress` is called every 16,384 frames with the position in the file.
 ///
 /// If the capture is cut off, or a signal is to end the program, the replay ends there; the report says so.
 ///

@@ -674,7 +674,8 @@ pub struct Cost {
 /// What differs from run to run, by the last part of its name in the summary's JSON.
 pub const COSTS: [&str; 4] = ["cpu_seconds", "setup_cpu_seconds", "peak_rss_bytes", "host_ns_per_cycle"];
 
-/// The summary of a run as JSON, without what it cost: what the scenario and its seed decide.
+/// The summary of a run as JSON: what the scenario and its seed decide. What the run cost is left out at the top level, and zero in
+/// `cores`.
 ///
 /// # Errors
 /// Those of [`Summary::of`].

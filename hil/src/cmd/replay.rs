@@ -257,7 +257,7 @@ fn with_progress(options: &Options, capture: &mut Source) -> Result<Report> {
     let mut shown = 0;
     let report = replay(options, capture, |position| {
         let percent = position.saturating_mul(100) / size;
-        if percent > shown {
+        if percent != shown {
             shown = percent;
             super::show_progress(format_args!("{percent} % of {} MB", size / 1_000_000));
         }
