@@ -688,15 +688,6 @@ pub fn json(input: &Input, totals: &Totals) -> Result<Value> {
     Ok(summary)
 }
 
-/// [`json`] of a run to its end, or of one that ends before its first event, in which percentiles are null.
-///
-/// # Errors
-/// Those of [`json`], [`Scenario::run`](fabric::Scenario::run) and [`Scenario::set_up`](fabric::Scenario::set_up).
-pub fn json_of_run(input: &Input, events: bool) -> Result<Value> {
-    let scenario = input.scenario();
-    json(input, &if events { scenario.run() } else { scenario.set_up() }?)
-}
-
 /// Bounds of the bins of flows by size, in bytes.
 pub(crate) const BINS: [u64; 5] = [0, 10_000, 100_000, 1_000_000, u64::MAX];
 

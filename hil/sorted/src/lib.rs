@@ -14,11 +14,11 @@ use std::slice;
 use std::vec;
 
 /// A map, in the order of its keys.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SortedMap<K, V>(Vec<(K, V)>);
 
 /// A set, in order.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SortedSet<K>(Vec<K>);
 
 impl<K, V> SortedMap<K, V> {
@@ -60,11 +60,6 @@ impl<K, V> SortedMap<K, V> {
     /// As [`SortedMap::values`], to be changed.
     pub fn values_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut V> + ExactSizeIterator {
         self.0.iter_mut().map(|(_, value)| value)
-    }
-
-    /// The entry with the least key.
-    pub fn first(&self) -> Option<(&K, &V)> {
-        self.0.first().map(|(key, value)| (key, value))
     }
 
     /// Removes all entries.
@@ -375,7 +370,7 @@ mod tests {
                 }
                 prop_assert_eq!(map.get(&key), tree.get(&key));
                 prop_assert_eq!(map.at_or_below(&key), tree.range(..=key).next_back());
-                prop_assert_eq!((map.len(), map.first()), (tree.len(), tree.iter().next()));
+                prop_assert_eq!((map.len(), map.iter().next()), (tree.len(), tree.iter().next()));
                 prop_assert!(map.iter().eq(&tree) && map.keys().eq(tree.keys()) && map.values().eq(tree.values()));
             }
             prop_assert_eq!(serde_json::to_string(&map).unwrap(), serde_json::to_string(&tree).unwrap());

@@ -5,7 +5,7 @@ use crate::values::value;
 use anyhow::{Context, Result, ensure};
 use hil_capture::NewFile;
 use hil_sim::pool;
-use hil_sim::summary::json_of_run;
+use hil_sim::summary::json;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::Write;
@@ -125,11 +125,10 @@ pub(crate) fn described(columns: &[String], cells: &[String]) -> String {
 /// that of a run without events, in which percentiles are null.
 fn check(grid: &Grid, point: &GridPoint<'_>, names: bool) -> Result<String> {
     let input = grid.input(point)?;
+    let totals = input.scenario().set_up()?;
     if names {
-        let summary = json_of_run(&input, false)?;
+        let summary = json(&input, &totals)?;
         grid.check_values(|name| value(&summary, name).map(drop))?;
-    } else {
-        input.scenario().set_up()?;
     }
     Ok(grid.hash(point, &input))
 }

@@ -8,7 +8,7 @@ use hil_capture::NewFile;
 use hil_sim::input::Input;
 use hil_sim::pool;
 use hil_sim::source::{EMPTY_HASH, fnv};
-use hil_sim::summary::json_of_run;
+use hil_sim::summary::json;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::Write;
@@ -113,7 +113,7 @@ pub fn run(folder: &Path, shard: Shard, threads: usize, progress: &(dyn Fn(usize
 /// Simulates a point.
 fn simulate(grid: &Grid, input: &Input) -> Outcome {
     outcome(|| {
-        let summary = json_of_run(input, true)?;
+        let summary = json(input, &input.scenario().run()?)?;
         if !summary["stall"].is_null() {
             return Err(anyhow!("it stalled: flows were open and nothing progressed, see hil sim"));
         }
