@@ -50,8 +50,9 @@ pub(super) struct Watch {
     /// The samples until now, and when the next one is.
     samples: u64,
     next_at: Picos,
-    /// The next sample at which the counts are recorded.
+    /// The next sample at which the counts are recorded, or `u64::MAX`, and how many samples after it the next one after that is.
     next: u64,
+    period: u64,
     records: Vec<(Picos, Vec<QueueLengths>)>,
 }
 
@@ -73,19 +74,18 @@ impl Watch {
             samples: 0,
             lengths: QueueLengths { node, port, counts: Vec::new() },
         });
-        let mut watch =
-            Self { monitor, ports: ports.collect(), samples: 0, next_at: monitor.start, next: 0, records: Vec::new() };
-        watch.next = watch.record_from(0);
-        watch
-    }
-
-    /// The first sample from this one on at which the counts are recorded.
-    fn record_from(&self, sample: u64) -> u64 {
-        let QueueMonitor { interval, record_every, .. } = self.monitor;
-        let is_due = |&sample: &u64| self.monitor.time(sample).is_multiple_of(record_every);
         // The times of samples have the same remainders again after so many.
-        let period = record_every / gcd(record_every, interval);
-        (sample..sample + period).find(is_due).unwrap_or(u64::MAX)
+        let period = monitor.record_every / gcd(monitor.record_every, monitor.interval);
+        let next = (0..period).find(|&sample| monitor.time(sample).is_multiple_of(monitor.record_every));
+        Self {
+            monitor,
+            ports: ports.collect(),
+            samples: 0,
+            next_at: monitor.start,
+            next: next.unwrap_or(u64::MAX),
+            period,
+            records: Vec::new(),
+        }
     }
 
     /// The queues of a port, by its number among all, have so many bytes from now on.
@@ -104,9 +104,17 @@ impl Watch {
     /// Time has reached the next sample.
     #[inline(never)]
     fn pass(&mut self, now: Picos) {
-        self.samples = self.monitor.samples(now);
-        self.next_at = self.monitor.time(self.samples);
-        self.record_before(self.samples);
+        let after = self.next_at + self.monitor.interval;
+        if now < after && self.next_at < self.monitor.end {
+            // Most often, one sample.
+            (self.samples, self.next_at) = (self.samples + 1, after);
+        } else {
+            self.samples = self.monitor.samples(now);
+            self.next_at = self.monitor.time(self.samples);
+        }
+        if self.next < self.samples {
+            self.record_before(self.samples);
+        }
     }
 
     /// Records the counts at the samples that are among so many.
@@ -115,7 +123,7 @@ impl Watch {
             self.ports.iter_mut().for_each(|port| port.count(self.next + 1));
             let lengths = self.ports.iter().filter(|port| port.is_switch).map(|port| port.lengths.clone());
             self.records.push((self.monitor.time(self.next), lengths.collect()));
-            self.next = self.record_from(self.next + 1);
+            self.next += self.period;
         }
     }
 
@@ -133,7 +141,9 @@ impl Port {
         if samples > self.samples {
             let bin = self.bytes as usize / 1_000;
             let counts = &mut self.lengths.counts;
-            counts.resize(counts.len().max(bin + 1), 0);
+            if counts.len() <= bin {
+                counts.resize(bin + 1, 0);
+            }
             counts[bin] += samples - self.samples;
             self.samples = samples;
         }
