@@ -120,6 +120,8 @@ pub(crate) struct Calendar {
     near: usize,
     /// The events of all later days.
     later: BinaryHeap<Reverse<Event>>,
+    /// The number of next days whose events are added at once: [`DAYS`] - 1, or none where the order is random.
+    next_days: u64,
     /// Events that are not added yet, and what chooses the order in which they are; `None` adds at once.
     shuffled: Option<(Vec<Event>, SplitMix)>,
 }
@@ -139,16 +141,17 @@ impl Calendar {
             occupied: Box::new([0; DAYS / 64]),
             near: 0,
             later: BinaryHeap::new(),
+            next_days: if shuffle.is_none() { DAYS as u64 - 1 } else { 0 },
             shuffled: shuffle.map(|seed| (Vec::new(), SplitMix::new(seed))),
         }
     }
 
     /// Adds an event, which must not be before the last one that was taken.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn add(&mut self, event: Event) {
         let day = event.at() >> self.length;
         // Most events: one of the next days.
-        if (1..DAYS as u64).contains(&day.wrapping_sub(self.day)) && self.shuffled.is_none() {
+        if day.wrapping_sub(self.day).wrapping_sub(1) < self.next_days {
             self.put(day, event);
         } else {
             self.add_otherwise(event);

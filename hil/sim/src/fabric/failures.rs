@@ -77,8 +77,7 @@ impl Network<'_> {
                         self.lose(now, port, packet, fault);
                     }
                     while let Some(packet) = self.ports[port as usize].take_any(now, &mut self.slab) {
-                        self.queue_changed(now, port);
-                        self.flow_queue_changed(now, port, packet, false);
+                        self.queue_changed(now, port, packet, false);
                         if self.slab.meta(packet).counted {
                             self.release(now, switch, packet);
                         }

@@ -40,6 +40,7 @@ impl FlowQueues {
     }
 
     /// Whether a packet that has come waits here. Otherwise it joins the port's queues.
+    #[inline(never)]
     pub(super) fn keeps(&mut self, slab: &mut InFlight, id: PacketId) -> bool {
         let Meta { flow, line_bytes, class, .. } = *slab.meta(id);
         let queue = self.flows.entry(flow).or_default();

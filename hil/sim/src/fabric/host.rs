@@ -6,7 +6,7 @@ use super::offer::Offer;
 use super::packets::{InFlight, Kind, Meta, PacketId};
 use super::ready::ReadyFlows;
 use super::transport::{Acked, Arrival, Marks, NEVER, Outgoing, Receiving, Recovery, Sending};
-use super::{Completion, FIRST_QPN, FlowSpec, Network, Notice, Origin, Place, frame_info};
+use super::{Completion, Effects, FIRST_QPN, FlowSpec, Network, Notice, Origin, Place, Totals, frame_info};
 use crate::dependencies::Milestone;
 use crate::marking::Pauses;
 use crate::packet::{self, Control, Flow};
@@ -303,13 +303,8 @@ struct Output<'a> {
     touched: &'a mut Vec<u32>,
     /// The frames of the NIC.
     control: &'a mut VecDeque<PacketId>,
-    injected: &'a mut u64,
-    cnps: &'a mut u64,
-    decisions: &'a mut u64,
-    cuts: &'a mut u64,
-    ack_bytes: Option<u16>,
-    retiming: bool,
-    whole_nanoseconds: bool,
+    totals: &'a mut Totals,
+    effects: &'a Effects,
     /// The flow whose event it is, if the caller puts it where it belongs.
     own: Option<u32>,
 }
@@ -320,12 +315,13 @@ impl NicOutput for Output<'_> {
         // A flow that is being opened has no slot yet.
         let Some(flow) = known.or(self.own) else { return };
         let sender = &mut self.senders[flow as usize];
-        if self.retiming && sender.last_bytes > 0 && sender.rate != rate {
-            let [old, new] = [sender.rate, rate].map(|rate| gap(sender.last_bytes, rate, self.whole_nanoseconds));
+        if self.effects.retiming && sender.last_bytes > 0 && sender.rate != rate {
+            let whole_nanoseconds = self.effects.whole_nanoseconds;
+            let [old, new] = [sender.rate, rate].map(|rate| gap(sender.last_bytes, rate, whole_nanoseconds));
             sender.due = (sender.due + new).saturating_sub(old);
         }
-        *self.decisions += 1;
-        *self.cuts += u64::from(rate < sender.rate || window.get() < sender.window);
+        self.totals.decisions += 1;
+        self.totals.cuts += u64::from(rate < sender.rate || window.get() < sender.window);
         sender.rate = rate;
         sender.window = window.get();
         sender.held_until = if hold == Nanos::ZERO { 0 } else { self.now + Picos::from(hold.get()) * 1_000 };
@@ -356,12 +352,13 @@ impl Output<'_> {
         let flow = bth.dest_qp.get().checked_sub(FIRST_QPN).ok_or(NotSent::Unaddressed)?;
         let kind = if bth.opcode == opcode::CNP { Kind::Cnp } else { Kind::Ack };
         let wire_len = frame.len() as u16;
-        let line_bytes = self.ack_bytes.filter(|_| kind == Kind::Ack).unwrap_or(wire_len);
+        let headers = self.effects.line_headers.filter(|_| kind == Kind::Ack);
+        let line_bytes = headers.map_or(wire_len, |headers| headers.ack);
         let meta =
             Meta { flow, kind, wire_len, line_bytes, class: self.senders[flow as usize].class, ..Meta::default() };
         self.control.push_back(self.slab.insert(meta, frame));
-        *self.injected += 1;
-        *self.cnps += u64::from(kind == Kind::Cnp);
+        self.totals.injected += 1;
+        self.totals.nic_cnps += u64::from(kind == Kind::Cnp);
         Ok(())
     }
 }
@@ -403,13 +400,8 @@ impl Network<'_> {
             slots: &at.slots,
             touched: &mut self.touched,
             control: &mut at.control,
-            injected: &mut self.totals.injected,
-            cnps: &mut self.totals.nic_cnps,
-            decisions: &mut self.totals.decisions,
-            cuts: &mut self.totals.cuts,
-            ack_bytes: self.effects.line_headers.map(|headers| headers.ack),
-            retiming: self.effects.retiming,
-            whole_nanoseconds: self.effects.whole_nanoseconds,
+            totals: &mut self.totals,
+            effects: &self.effects,
             own,
         };
         let nics = &mut *self.groups[at.group];
@@ -435,9 +427,12 @@ impl Network<'_> {
         let at = &mut self.hosts[host as usize];
         let nics = &self.groups[at.group];
         // A clock that gains time would be more than a second ahead of its last call at the latest wake, which is taken for a jump.
-        let wake = if self.faults.has_clocks { nics.next_wake(at.nic) } else { nics.latest_wake(at.nic) };
-        let wake = wake.nanos() * 1_000;
-        let wake = wake.saturating_sub(self.faults.clock_ahead(now, at.port)).max(now);
+        let wake = if self.faults.has_clocks {
+            (nics.next_wake(at.nic).nanos() * 1_000).saturating_sub(self.faults.clock_ahead(now, at.port))
+        } else {
+            nics.latest_wake(at.nic).nanos() * 1_000
+        };
+        let wake = wake.max(now);
         let rests = at.open == 0 && wake > at.active_at + REST;
         if wake < at.wake_at && !rests {
             at.wake_at = wake;
@@ -495,6 +490,7 @@ impl Network<'_> {
     }
 
     /// A host's transport sends a packet of a flow that is no data.
+    #[inline(always)]
     fn send_control(&mut self, now: Picos, host: u32, packet: PacketId) -> Result<()> {
         self.totals.injected += 1;
         let at = &mut self.hosts[host as usize];
@@ -513,6 +509,7 @@ impl Network<'_> {
     }
 
     /// A flow begins: with the handshake of its connection, or at once.
+    #[inline(never)]
     pub(super) fn start(&mut self, now: Picos, flow: u32) -> Result<()> {
         let spec = self.specs[flow as usize];
         let (Place::Host(host), Place::Host(_)) =
@@ -592,6 +589,7 @@ impl Network<'_> {
     }
 
     /// Makes sure that an event comes when a flow's deadline passes.
+    #[inline(always)]
     fn schedule_timeout(&mut self, flow: u32) {
         let Sender { sending, timeout_at, .. } = &mut self.senders[flow as usize];
         if sending.deadline < *timeout_at {
@@ -601,6 +599,7 @@ impl Network<'_> {
     }
 
     /// A flow's deadline may have passed.
+    #[inline(never)]
     pub(super) fn time_out(&mut self, now: Picos, flow: u32) -> Result<()> {
         if self.senders[flow as usize].stop <= now {
             self.stop(now, flow);
@@ -902,6 +901,7 @@ impl Network<'_> {
     }
 
     /// A host pauses its port, and does so again when its period is over. The PFC frame does not wait for the port.
+    #[cold]
     pub(super) fn pause_port(&mut self, now: Picos, node: u32) -> Result<()> {
         let (Some((_, Pauses { every, length })), Place::Host(host)) = (self.pauses, self.places[node as usize]) else {
             return Ok(());
@@ -982,24 +982,27 @@ impl Network<'_> {
         match kind {
             Kind::Data => self.on_data(now, host, flow, packet)?,
             Kind::Ack => may_send = self.on_ack(now, host, flow, packet)?,
-            Kind::Cnp => {
-                self.senders[flow as usize].cnps += 1;
-                self.with_headers(packet, |network, roce, frame| {
-                    network.deliver(now, host, None, (roce, frame), &RxFields::at(instant(now)))
-                })?;
-            }
-            Kind::Request | Kind::Reply => {
-                self.with_headers(packet, |network, roce, _| network.on_handshake(now, host, flow, roce))?;
-            }
-            Kind::ReadRequest => {
-                self.with_headers(packet, |network, roce, _| {
-                    network.on_read(now, flow, roce);
-                    Ok(())
-                })?;
-            }
+            Kind::Cnp | Kind::Request | Kind::Reply | Kind::ReadRequest => self.on_other(now, host, packet)?,
         }
         self.slab.remove(packet);
         if may_send { self.transmit(now, host) } else { Ok(()) }
+    }
+
+    /// A packet other than data and acknowledgements has arrived at its host.
+    #[inline(never)]
+    fn on_other(&mut self, now: Picos, host: u32, packet: PacketId) -> Result<()> {
+        let Meta { flow, kind, .. } = *self.slab.meta(packet);
+        self.with_headers(packet, |network, roce, frame| match kind {
+            Kind::Request | Kind::Reply => network.on_handshake(now, host, flow, roce),
+            Kind::ReadRequest => {
+                network.on_read(now, flow, roce);
+                Ok(())
+            }
+            Kind::Data | Kind::Ack | Kind::Cnp => {
+                network.senders[flow as usize].cnps += 1;
+                network.deliver(now, host, None, (roce, frame), &RxFields::at(instant(now)))
+            }
+        })
     }
 
     /// Calls a function with a copy of the headers of a packet, parsed and as bytes: the frames that a NIC or a stage sends are put
@@ -1055,10 +1058,7 @@ impl Network<'_> {
         // The notification point acknowledges the packet itself.
         let acknowledged = self.acknowledges && matches!(arrival, Arrival::Expected { .. });
         if self.acknowledges || !self.effects.echo {
-            let msn = acknowledged.then_some(messages);
-            let remote = Some(self.flows[flow as usize].sender_qpn);
-            let fields = RxFields { msn, remote, ..RxFields::at(instant(now)) };
-            self.with_headers(packet, |network, roce, frame| network.deliver(now, host, None, (roce, frame), &fields))?;
+            self.deliver_data(now, host, packet, acknowledged.then_some(messages))?;
         }
         if self.dependents.is_awaited(Milestone::Received) && matches!(arrival, Arrival::Expected { .. }) {
             let Sender { sending, receiving, .. } = &self.senders[flow as usize];
@@ -1083,7 +1083,17 @@ impl Network<'_> {
         }
     }
 
+    /// The NIC of a host handles data, which it acknowledges itself if it is given the number of messages to acknowledge.
+    #[inline(never)]
+    fn deliver_data(&mut self, now: Picos, host: u32, packet: PacketId, msn: Option<u32>) -> Result<()> {
+        let flow = self.slab.meta(packet).flow;
+        let remote = Some(self.flows[flow as usize].sender_qpn);
+        let fields = RxFields { msn, remote, ..RxFields::at(instant(now)) };
+        self.with_headers(packet, |network, roce, frame| network.deliver(now, host, None, (roce, frame), &fields))
+    }
+
     /// A response to a READ has arrived at the receiver, which requests again from the first missing packet on if there is a gap.
+    #[inline(never)]
     fn on_response(&mut self, now: Picos, flow: u32, arrival: Arrival) -> Result<()> {
         match arrival {
             Arrival::Expected { .. } => {
@@ -1103,6 +1113,9 @@ impl Network<'_> {
     fn complete(&mut self, now: Picos, flow: u32) {
         let FlowSpec { start, bytes, .. } = self.specs[flow as usize];
         self.totals.completions.push(Completion { flow, bytes, start, time: now - start });
+        if self.is_complete() {
+            self.look_at = 0;
+        }
         let sender = &mut self.senders[flow as usize];
         let Host { group, nic, slots, open, .. } = &mut self.hosts[sender.host as usize];
         if let Some(handle) = sender.handle.take() {
@@ -1185,13 +1198,7 @@ impl Network<'_> {
             let acked = Bytes::new(self.counting.of((bytes, packets)) as u32);
             self.deliver(now, host, Some(flow), roce, &RxFields { acked, rtt, ..RxFields::at(instant(now)) })?;
         } else if is_echoed {
-            self.senders[flow as usize].cnps += 1;
-            let sender_qpn = self.flows[flow as usize].sender_qpn;
-            let cnp = Response::cnp(&self.data.0, sender_qpn, CnpBodyKind::Standard, CnpMarking::default());
-            let mut buffer = [0; 128];
-            let len = cnp.emit::<NoCrc>(&mut buffer).map_err(|error| anyhow!("cannot build a CNP: {error:?}"))?;
-            let cnp = packet::parse(&buffer[..len], len)?;
-            self.deliver(now, host, None, (&cnp, &buffer[..len]), &RxFields::at(instant(now)))?;
+            self.deliver_echo(now, host, flow)?;
         }
         if is_complete {
             self.complete(now, flow);
@@ -1201,5 +1208,17 @@ impl Network<'_> {
             return Ok(is_echoed);
         }
         Ok(true)
+    }
+
+    /// The NIC of a flow's sender handles a CNP in place of the mark that an acknowledgement returns.
+    #[cold]
+    fn deliver_echo(&mut self, now: Picos, host: u32, flow: u32) -> Result<()> {
+        self.senders[flow as usize].cnps += 1;
+        let sender_qpn = self.flows[flow as usize].sender_qpn;
+        let cnp = Response::cnp(&self.data.0, sender_qpn, CnpBodyKind::Standard, CnpMarking::default());
+        let mut buffer = [0; 128];
+        let len = cnp.emit::<NoCrc>(&mut buffer).map_err(|error| anyhow!("cannot build a CNP: {error:?}"))?;
+        let cnp = packet::parse(&buffer[..len], len)?;
+        self.deliver(now, host, None, (&cnp, &buffer[..len]), &RxFields::at(instant(now)))
     }
 }

@@ -2,6 +2,9 @@
 //! engines; links, queues, transport and applications are simulated.
 //!
 //! Time is integer picoseconds. Events of one time are ordered by what they mean and where they happen.
+//!
+//! What most packets need is to fit into an instruction cache of 32 KB. Functions that few packets need are therefore not inlined,
+//! nor is [`Calendar::add`](calendar::Calendar::add), which is called from many places.
 
 mod buffer;
 pub(crate) mod calendar;
@@ -445,7 +448,7 @@ pub struct Network<'a> {
     stall_after: Picos,
     stall_at: Picos,
     progressed: (Picos, u64),
-    /// The earlier of the times of the next sample and of the next look at what progresses.
+    /// From when on [`Network::look`] is to be called before an event: zero at the beginning and when all flows are complete.
     look_at: Picos,
     end: Picos,
     now: Picos,
@@ -594,7 +597,7 @@ impl<'a> Network<'a> {
             stall_after,
             stall_at: stall_after,
             progressed: (0, 0),
-            look_at: stall_after,
+            look_at: 0,
             end: scenario.end,
             now: 0,
             totals: Totals::default(),
@@ -615,7 +618,6 @@ impl<'a> Network<'a> {
                 scenario.end / 1_000
             );
             network.measurement = Some(Measurement::new(measure, network.port_places()));
-            network.look_at = network.look_at.min(measure.from);
         }
         network.acknowledges = network.groups.iter().any(|group| group.acknowledges());
         if network.acknowledges {
@@ -701,7 +703,6 @@ impl<'a> Network<'a> {
     pub fn sample(&mut self, interval: Picos, sink: impl FnMut(&Sample) -> Result<()> + 'a) {
         self.sampler = Some(Sampler::new(interval, self.port_places(), self.specs.len(), Box::new(sink)));
         self.sample_at = interval;
-        self.look_at = self.look_at.min(interval);
     }
 
     /// The node of each port, its number there from one on, and whether the node is a switch.
@@ -721,34 +722,28 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// The data queues of a switch's port have changed.
-    #[cold]
-    fn queue_changed(&mut self, now: Picos, port: u32) {
-        let bytes = self.ports[port as usize].waiting_bytes();
+    /// A packet has joined or left the queues of a switch's port.
+    #[inline(always)]
+    fn queue_changed(&mut self, now: Picos, port: u32, packet: PacketId, joins: bool) {
         if let Some(watch) = &mut self.watch {
-            watch.change(now, port, bytes);
+            watch.change(now, port, self.ports[port as usize].waiting_bytes());
         }
-        if let Some(measurement) = &mut self.measurement {
-            measurement.change(now, port, bytes);
+        if self.measurement.is_some() {
+            self.measure_queue(now, port, packet, joins);
         }
     }
 
-    /// A packet has joined or left the queues of a switch's port, at which stages may hold flows.
+    /// Measures the queues of a port of a switch, which a packet has joined or left.
     #[cold]
-    fn flow_queue_changed(&mut self, now: Picos, port: u32, packet: PacketId, joins: bool) {
+    fn measure_queue(&mut self, now: Picos, port: u32, packet: PacketId, joins: bool) {
+        let Some(measurement) = &mut self.measurement else { return };
+        let at = &self.ports[port as usize];
+        measurement.change(now, port, at.waiting_bytes());
         let Meta { kind, flow, line_bytes, .. } = *self.slab.meta(packet);
-        if let Some(measurement) = &mut self.measurement
-            && measurement.next < Picos::MAX
-            && kind == PacketKind::Data
-            && self.ports[port as usize].flow_queues.is_some()
-        {
+        // The stages of the port hold flows.
+        if measurement.next < Picos::MAX && kind == PacketKind::Data && at.flow_queues.is_some() {
             measurement.flow_queues.change(now, (port, flow), line_bytes.into(), joins);
         }
-    }
-
-    /// Whether anything is to see changes of queues.
-    fn sees_queues(&self) -> bool {
-        self.watch.is_some() || self.measurement.is_some()
     }
 
     /// Samples what is due until `now`, before an event of this time.
@@ -767,9 +762,22 @@ impl<'a> Network<'a> {
         Ok(())
     }
 
-    /// Takes samples if they are due, and looks for what has progressed if that is due. Returns whether the run has stalled.
+    /// Samples, measures and looks for what has progressed, as far as these are due before an event. Returns whether the run is over:
+    /// all flows are complete, the event is after its end, or it has stalled.
     #[cold]
     fn look(&mut self, now: Picos) -> Result<bool> {
+        if self.is_complete() {
+            return Ok(true);
+        }
+        if now > self.end {
+            // Nothing happens any more until the end: the second of the looks that are due by then sees no progress.
+            for _ in 0..2 {
+                if self.stall_at <= self.end {
+                    self.look_for_stall(self.stall_at);
+                }
+            }
+            return Ok(true);
+        }
         if now >= self.sample_at {
             self.take_samples(now)?;
         }
@@ -780,8 +788,13 @@ impl<'a> Network<'a> {
             self.look_for_stall(now);
         }
         let measure_at = self.measurement.as_ref().map_or(Picos::MAX, |measurement| measurement.next);
-        self.look_at = self.sample_at.min(self.stall_at).min(measure_at);
+        self.look_at = self.sample_at.min(self.stall_at).min(measure_at).min(self.end.saturating_add(1));
         Ok(self.totals.stall.is_some())
+    }
+
+    /// Whether all flows are complete.
+    fn is_complete(&self) -> bool {
+        self.totals.completions.len() == self.specs.len()
     }
 
     /// Looks for what has progressed since the last such look.
@@ -994,23 +1007,13 @@ impl<'a> Network<'a> {
     /// A flow that has no path, or for which a NIC has no room.
     pub fn advance(&mut self, events: u64) -> Result<bool> {
         for _ in 0..events {
-            if self.totals.completions.len() == self.specs.len() {
-                return Ok(false);
-            }
             let Some(event) = self.calendar.take() else {
-                self.totals.stall = self.stall(self.progressed.0);
+                if !self.is_complete() {
+                    self.totals.stall = self.stall(self.progressed.0);
+                }
                 return Ok(false);
             };
             let now = event.at();
-            if now > self.end {
-                // Nothing happens any more until the end: the second of the looks that are due by then sees no progress.
-                for _ in 0..2 {
-                    if self.stall_at <= self.end {
-                        self.look_for_stall(self.stall_at);
-                    }
-                }
-                return Ok(false);
-            }
             if now >= self.look_at && self.look(now)? {
                 return Ok(false);
             }
@@ -1142,6 +1145,7 @@ impl<'a> Network<'a> {
     }
 
     /// Frames arrive at a port that faults have delayed.
+    #[cold]
     fn arrive_delayed(&mut self, now: Picos, port: u32) -> Result<()> {
         while let Some(held) = self.faults.take_held(now, port) {
             match held {

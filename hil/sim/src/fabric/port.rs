@@ -222,6 +222,7 @@ impl Port {
 
     /// Puts a packet in the queue of a class or, if the stages here hold flows, of its flow; or of control packets. Returns the bytes
     /// that wait there with it, those of all flows together.
+    #[inline(always)]
     pub(super) fn push(&mut self, slab: &mut InFlight, id: PacketId, class: Option<u8>) -> u32 {
         let Some(queues) = &mut self.flow_queues else { return self.enqueue(slab, id, class) };
         if slab.meta(id).kind == Kind::Data && queues.keeps(slab, id) {
@@ -280,7 +281,7 @@ impl Port {
     ///
     /// # Errors
     /// None may leave. If that changes by itself and no event for it is in the queue, the error has the time.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self, now: Picos, slab: &mut InFlight) -> Result<PacketId, Option<Picos>> {
         if let Some(id) = self.control.packets.pop(slab) {
             self.control.bytes -= u32::from(slab.meta(id).line_bytes);

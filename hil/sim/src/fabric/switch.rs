@@ -476,10 +476,9 @@ impl Network<'_> {
         if self.effects.marks_arrivals {
             self.slab.meta_mut(packet).joined = port.data[usize::from(class)].bytes;
         }
-        if self.sees_queues() {
-            self.queue_changed(now, egress);
+        self.queue_changed(now, egress, packet, true);
+        if self.measurement.is_some() {
             self.ingress_changed(now, ingress);
-            self.flow_queue_changed(now, egress, packet, true);
         }
         self.start_sending(now, switch, egress)
     }
@@ -520,11 +519,10 @@ impl Network<'_> {
     /// Drops all packets of a switch's queue, which is in a storm.
     pub(super) fn empty_queue(&mut self, now: Picos, switch: u32, port: u32, class: u8) -> Result<()> {
         while let Some(packet) = self.ports[port as usize].take(class, &mut self.slab) {
-            self.flow_queue_changed(now, port, packet, false);
+            self.queue_changed(now, port, packet, false);
             self.release(now, switch, packet);
             self.drop_in_storm(port, class, packet);
         }
-        self.queue_changed(now, port);
         self.send_emitted(now, switch)
     }
 
@@ -545,6 +543,7 @@ impl Network<'_> {
     }
 
     /// A packet leaves a switch: it is no longer counted at its ingress, which may end a pause.
+    #[inline(always)]
     pub(super) fn release(&mut self, now: Picos, switch: u32, packet: PacketId) {
         let Meta { line_bytes, class, ingress, .. } = *self.slab.meta(packet);
         let bytes = u32::from(line_bytes);
@@ -552,7 +551,7 @@ impl Network<'_> {
         let counted = &mut self.ports[ingress as usize].arrived[usize::from(class)];
         let arrived = *counted;
         *counted -= bytes;
-        if self.sees_queues() {
+        if self.measurement.is_some() {
             self.ingress_changed(now, ingress);
         }
         let at = &mut self.switches[switch as usize];
@@ -624,6 +623,7 @@ impl Network<'_> {
     }
 
     /// Whether the stages of a port's queue take a packet that arrives; `None` if they run on a core, on whose verdict it now waits.
+    #[inline(never)]
     fn admit(
         &mut self,
         now: Picos,
@@ -696,10 +696,7 @@ impl Network<'_> {
                 return Ok(());
             }
         };
-        if self.sees_queues() {
-            self.queue_changed(now, egress);
-            self.flow_queue_changed(now, egress, packet, false);
-        }
+        self.queue_changed(now, egress, packet, false);
         let kind = self.slab.meta(packet).kind;
         if kind == Kind::Data && !self.depart(now, switch, egress, packet)? {
             return self.send_emitted(now, switch);
@@ -854,19 +851,25 @@ impl Network<'_> {
     ///
     /// # Errors
     /// Those of the tap, to which the CNPs are passed.
+    #[inline(always)]
     pub(super) fn send_emitted(&mut self, now: Picos, switch: u32) -> Result<()> {
+        let at = &self.switches[switch as usize];
+        // After most packets, nothing.
+        let is_idle = at.cores.is_empty() && at.sent.is_empty() && at.next_wake().saturating_mul(1_000) >= at.wake_at;
+        if is_idle { Ok(()) } else { self.send_all_emitted(now, switch) }
+    }
+
+    #[inline(never)]
+    fn send_all_emitted(&mut self, now: Picos, switch: u32) -> Result<()> {
         if !self.switches[switch as usize].cores.is_empty() {
             self.leave_decided(now, switch)?;
         }
         let at = &mut self.switches[switch as usize];
-        let wake = at.next_wake().max(now.div_ceil(1_000)).saturating_mul(1_000);
+        let wake = at.next_wake().saturating_mul(1_000).max(now.next_multiple_of(1_000));
         let rests = self.open_flows == 0 && wake > at.active_at + REST;
         if wake < at.wake_at && !rests {
             at.wake_at = wake;
             self.calendar.add(Scheduled::new(wake, EventClass::Wake, at.node));
-        }
-        if at.sent.is_empty() {
-            return Ok(());
         }
         for sent in std::mem::take(&mut at.sent) {
             match sent {
@@ -943,6 +946,7 @@ impl Network<'_> {
     }
 
     /// Something that the neighbour at a port has sent past the queues has arrived.
+    #[inline(never)]
     pub(super) fn notice(&mut self, now: Picos, port: u32) -> Result<()> {
         while let Some(place) = self.ports[port as usize].notices.iter().position(|&(arrives, _)| arrives <= now) {
             let Some((_, notice)) = self.ports[port as usize].notices.remove(place) else { break };
@@ -1011,6 +1015,7 @@ impl Network<'_> {
     }
 
     /// The stages of a switch do what has fallen due.
+    #[inline(never)]
     pub(super) fn wake_switch(&mut self, now: Picos, switch: u32) -> Result<()> {
         let at = &mut self.switches[switch as usize];
         if let Some(buffer) = &mut at.buffer
