@@ -14,7 +14,7 @@
 //! - an uncongested flow speeds up gradually at first, then aggressively.
 //!
 //! Added by this project:
-//! - time is divided into periods of T_p, 1.5 base round-trip times by default, which run while packets are in flight; at the
+//! - time is divided into periods of T_p, two base round-trip times by default, which run while packets are in flight; at the
 //!   end of each, the strongest mark received decides the mode of the flow. A period without any acknowledgement is extended,
 //!   up to sixteen times; then the rate is halved. Periods are equally long for all flows of a port: if those of slow flows are
 //!   long enough for sixteen packets (preset `sixteen_packets`), the slow ones add up to five times less often, and Jain's

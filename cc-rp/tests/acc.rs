@@ -215,7 +215,7 @@ fn rate(rate: Rate) -> f64 {
 
 fn variants() -> [(Params, Constants); 3] {
     [(0, 0), (0, 16), (1, 0)].map(|(acc_literal, period_packets)| {
-        let settings = AccSettings { acc_literal, period_packets, ..STABLE };
+        let settings = AccSettings { period: 150, gradual_periods: 5, acc_literal, period_packets, ..STABLE };
         let least = f64::from(period_packets) * 1_000.0;
         let constants = Constants { line: 12.5, rtt: 12_000.0, least, literal: acc_literal == 1 };
         (Acc::check(&settings, &LINK).unwrap(), constants)

@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use std::vec::Vec;
 
 const LINK: Link = Link { line_rate: Rate::from_gbps(100), mtu: Bytes::new(1_000), base_rtt: Nanos::new(12_000) };
+/// What the tests below assume: periods of 1.5 base round trips, and five gradual steps before an aggressive one.
+const SETTINGS: AccSettings = AccSettings { period: 150, gradual_periods: 5, ..STABLE };
 /// T_p on that port in nanoseconds: 225 packets at line rate.
 const PERIOD: u64 = 18_000;
 const SECOND: u64 = 1_000_000_000;
@@ -24,7 +26,7 @@ fn variants() -> Vec<(&'static str, Params)> {
         aggressive_bound: 1024,
         longest_halt: 3,
         min_rate: 20_000,
-        ..STABLE
+        ..SETTINGS
     };
     let presets = Acc::PRESETS.iter().map(|preset| (preset.name, preset.values));
     presets.chain([("odd", odd)]).map(|(name, settings)| (name, params(settings))).collect()
@@ -112,7 +114,7 @@ impl Flow {
 
 #[test]
 fn a_congested_flow_halts_until_its_excess_has_drained_and_then_matches_the_acknowledgements() {
-    let (flow, decision) = Flow::congested(AccSettings { acc_literal: 1, ..STABLE });
+    let (flow, decision) = Flow::congested(AccSettings { acc_literal: 1, ..SETTINGS });
     // 90 packets in 18 us are 40 Gb/s. The first period was extended, so the second is twice as long.
     assert_eq!(flow.now, 2 * PERIOD);
     let expected = 90.0 * 8_000.0 / 36.0;
@@ -122,7 +124,7 @@ fn a_congested_flow_halts_until_its_excess_has_drained_and_then_matches_the_ackn
 
 #[test]
 fn the_halt_is_what_was_sent_and_not_acknowledged_at_the_throttled_rate() {
-    let settings = AccSettings { acc_literal: 1, ..STABLE };
+    let settings = AccSettings { acc_literal: 1, ..SETTINGS };
     let mut flow = Flow::new(settings);
     flow.send(200);
     flow.receive(1, Mark::None);
@@ -134,7 +136,7 @@ fn the_halt_is_what_was_sent_and_not_acknowledged_at_the_throttled_rate() {
     assert!((mbps(decision.rate) - 40_000.0).abs() < 0.5, "{}", mbps(decision.rate));
     assert!((i64::from(decision.hold.get()) - 110 * 200).abs() <= 1, "{:?}", decision.hold);
     // Beside that, 259 packets are in flight, and 40 Gb/s for 12 us are 60.
-    let mut flow = Flow::new(STABLE);
+    let mut flow = Flow::new(SETTINGS);
     flow.send(200);
     flow.receive(1, Mark::None);
     flow.pass();
@@ -146,7 +148,7 @@ fn the_halt_is_what_was_sent_and_not_acknowledged_at_the_throttled_rate() {
 
 #[test]
 fn a_victim_is_throttled_without_a_halt_once_enough_periods_brought_marks() {
-    let mut flow = Flow::new(STABLE);
+    let mut flow = Flow::new(SETTINGS);
     flow.send(10);
     for nth in 1..=3 {
         let decision = flow.period(45, Mark::Undetermined);
@@ -162,7 +164,7 @@ fn a_victim_is_throttled_without_a_halt_once_enough_periods_brought_marks() {
 
 #[test]
 fn an_uncongested_flow_speeds_up_gradually_and_then_aggressively() {
-    let mut flow = Flow::new(STABLE);
+    let mut flow = Flow::new(SETTINGS);
     flow.state.rate = Rate::from_gbps(2);
     flow.send(10);
     let steps: Vec<f64> = (0..11)
@@ -186,7 +188,7 @@ fn an_uncongested_flow_speeds_up_gradually_and_then_aggressively() {
 
 #[test]
 fn marks_of_packets_sent_before_the_halt_change_nothing() {
-    let (mut flow, decision) = Flow::congested(STABLE);
+    let (mut flow, decision) = Flow::congested(SETTINGS);
     let halt = flow.state.halt_until().unwrap();
     for mark in [Mark::Congested, Mark::Undetermined, Mark::None] {
         flow.receive(20, mark);
@@ -197,7 +199,7 @@ fn marks_of_packets_sent_before_the_halt_change_nothing() {
 
 #[test]
 fn the_acknowledgement_that_passes_the_guard_begins_a_period() {
-    let (mut flow, decision) = Flow::congested(STABLE);
+    let (mut flow, decision) = Flow::congested(SETTINGS);
     flow.now += u64::from(decision.hold.get());
     assert_eq!(flow.on(Event::Wake).hold, Nanos::ZERO);
     flow.send(16);
@@ -215,7 +217,7 @@ fn the_acknowledgement_that_passes_the_guard_begins_a_period() {
 #[test]
 fn a_guard_is_passed_by_an_acknowledgement_at_or_beyond_it() {
     for first in [0, 0xff_ff00, 0x7f_ffff] {
-        let (mut flow, _) = Flow::congested(STABLE);
+        let (mut flow, _) = Flow::congested(SETTINGS);
         flow.state.guard = Psn::new(first + 450);
         flow.state.next = Psn::new(first + 500);
         for (psn, passed) in [(449, false), (0, false), (450, true), (499, true)] {
@@ -228,10 +230,10 @@ fn a_guard_is_passed_by_an_acknowledgement_at_or_beyond_it() {
 
 #[test]
 fn a_halt_ends_with_the_last_packet_in_flight_and_is_bounded() {
-    let (mut flow, decision) = Flow::congested(STABLE);
+    let (mut flow, decision) = Flow::congested(SETTINGS);
     assert!(decision.hold > Nanos::ZERO);
     assert_eq!(flow.receive(360, Mark::None).hold, Nanos::ZERO);
-    let mut flow = Flow::new(STABLE);
+    let mut flow = Flow::new(SETTINGS);
     flow.send(1_000_000);
     flow.receive(1, Mark::Congested);
     let decision = flow.pass();
@@ -240,7 +242,7 @@ fn a_halt_ends_with_the_last_packet_in_flight_and_is_bounded() {
 
 #[test]
 fn no_acknowledgement_for_sixteen_periods_halves_the_rate_down_to_the_floor() {
-    let mut flow = Flow::new(STABLE);
+    let mut flow = Flow::new(SETTINGS);
     flow.send(10);
     for _ in 0..15 {
         assert_eq!(flow.pass().rate, LINK.line_rate);
@@ -258,7 +260,7 @@ fn no_acknowledgement_for_sixteen_periods_halves_the_rate_down_to_the_floor() {
 
 #[test]
 fn an_idle_flow_has_no_periods_and_keeps_its_rate() {
-    let mut flow = Flow::new(STABLE);
+    let mut flow = Flow::new(SETTINGS);
     assert_eq!(flow.on(Event::Wake).wake_in, Nanos::MAX);
     flow.state.rate = Rate::from_gbps(10);
     flow.period(16, Mark::None);
@@ -271,25 +273,25 @@ fn an_idle_flow_has_no_periods_and_keeps_its_rate() {
 
 #[test]
 fn a_period_has_room_for_sixteen_packets_but_not_more_than_eight_round_trips() {
-    let p = params(AccSettings { period_packets: 16, ..STABLE });
+    let p = params(AccSettings { period_packets: 16, ..SETTINGS });
     assert_eq!(p.period(LINK.line_rate), Nanos::new(18_000));
     // 16 packets of 1,000 bytes at 4 Gb/s are 32 us.
     assert!((31_990..=32_000).contains(&p.period(Rate::from_gbps(4)).get()));
     assert_eq!(p.period(Rate::from_mbps(100)), Nanos::new(96_000));
 }
 
-/// 1.5 base round trips, whatever the rate.
+/// Two base round trips, whatever the rate.
 #[test]
 fn periods_of_the_preset_stable_are_equally_long_for_all_flows() {
     let p = params(STABLE);
     for rate in [LINK.line_rate, Rate::from_gbps(4), Rate::from_mbps(100), p.floor] {
-        assert_eq!(p.period(rate), Nanos::new(18_000));
+        assert_eq!(p.period(rate), Nanos::new(24_000));
     }
 }
 
 #[test]
 fn a_mark_without_newly_acknowledged_bytes_gives_no_rate() {
-    let mut flow = Flow::new(STABLE);
+    let mut flow = Flow::new(SETTINGS);
     flow.send(100);
     flow.on(ack(0, 0, Mark::Congested));
     let decision = flow.pass();
@@ -298,7 +300,7 @@ fn a_mark_without_newly_acknowledged_bytes_gives_no_rate() {
 
 #[test]
 fn a_negative_acknowledgement_empties_the_flight_and_cuts_nothing() {
-    let mut flow = Flow::new(STABLE);
+    let mut flow = Flow::new(SETTINGS);
     flow.send(100);
     assert_eq!(flow.on(nack(40)).rate, LINK.line_rate);
     assert_eq!(flow.state.in_flight(), Bytes::ZERO);
@@ -314,7 +316,7 @@ fn a_negative_acknowledgement_empties_the_flight_and_cuts_nothing() {
 
 #[test]
 fn a_negative_acknowledgement_may_pass_the_guard() {
-    let (mut flow, _) = Flow::congested(STABLE);
+    let (mut flow, _) = Flow::congested(SETTINGS);
     flow.on(nack(450));
     assert!(flow.state.has(GUARDED), "packet 450, the first behind the guard, is what is missing");
     flow.now += 1_000_000;
@@ -325,7 +327,7 @@ fn a_negative_acknowledgement_may_pass_the_guard() {
 
 #[test]
 fn acknowledgements_of_packets_never_sent_are_ignored() {
-    let mut flow = Flow::new(STABLE);
+    let mut flow = Flow::new(SETTINGS);
     let before = flow.state;
     flow.on(ack(7, 1_000, Mark::Congested));
     flow.on(nack(7));
@@ -341,7 +343,7 @@ fn acknowledgements_of_packets_never_sent_are_ignored() {
 fn packet_numbers_that_wrap_change_no_decision_f1_f2() {
     // The same flow from three first numbers: 0, and two that wrap on the way.
     let run = |first: u32| {
-        let params = params(STABLE);
+        let params = params(SETTINGS);
         let mut state = Acc::open(&at(0, &params));
         let mut decisions = Vec::new();
         for nth in 0..4_000u32 {
@@ -362,7 +364,7 @@ fn packet_numbers_that_wrap_change_no_decision_f1_f2() {
 
 #[test]
 fn a_slot_used_before_starts_as_new_d4_f5() {
-    let (mut flow, _) = Flow::congested(STABLE);
+    let (mut flow, _) = Flow::congested(SETTINGS);
     flow.state = Acc::open(&at(flow.now, &flow.params));
     assert_eq!(flow.state, Acc::open(&at(flow.now, &flow.params)));
     // Late feedback of its predecessor changes nothing.
@@ -378,10 +380,10 @@ fn settings_that_conflict_with_the_port_are_named() {
         Err(ParamError::OutOfRange(field)) => field.name,
         other => panic!("{other:?}"),
     };
-    assert_eq!(refused(STABLE, &Link { base_rtt: Nanos::new(8_000_001), ..LINK }), "period");
-    assert_eq!(refused(STABLE, &Link { base_rtt: Nanos::ZERO, ..LINK }), "period");
-    assert_eq!(refused(STABLE, &Link { line_rate: Rate::ZERO, ..LINK }), "min_rate");
-    assert_eq!(refused(AccSettings { ue_periods: 0, ..STABLE }, &LINK), "ue_periods");
+    assert_eq!(refused(SETTINGS, &Link { base_rtt: Nanos::new(8_000_001), ..LINK }), "period");
+    assert_eq!(refused(SETTINGS, &Link { base_rtt: Nanos::ZERO, ..LINK }), "period");
+    assert_eq!(refused(SETTINGS, &Link { line_rate: Rate::ZERO, ..LINK }), "min_rate");
+    assert_eq!(refused(AccSettings { ue_periods: 0, ..SETTINGS }, &LINK), "ue_periods");
     for preset in Acc::PRESETS {
         Acc::check(&preset.values, &LINK).unwrap();
         assert!(preset.values.in_range().is_ok());
@@ -540,7 +542,7 @@ fn the_wake_test_detects_mistakes() {
 
 #[test]
 fn every_transition_and_every_mode_is_reached() {
-    let params = params(STABLE);
+    let params = params(SETTINGS);
     let (mut rows, mut modes) = ([false; Acc::TRANSITIONS.len()], Vec::new());
     let mut transport = Transport::new(3);
     let mut state = Acc::open(&at(0, &params));
