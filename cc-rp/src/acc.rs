@@ -17,8 +17,8 @@
 //! - time is divided into periods of T_p, two base round-trip times by default, which run while packets are in flight; at the
 //!   end of each, the strongest mark received decides the mode of the flow. A period without any acknowledgement is extended,
 //!   up to sixteen times; then the rate is halved. Periods are equally long for all flows of a port: if those of slow flows are
-//!   long enough for sixteen packets (preset `sixteen_packets`), the slow ones add up to five times less often, and Jain's
-//!   index of 8 flows at 100 Gb/s and 4 us stays at 0.39, in place of 0.98;
+//!   long enough for sixteen packets (preset `sixteen_packets`, which also has periods of 1.5 round trips and fewer gradual steps),
+//!   the slow ones add less often, and Jain's index of 8 flows at 100 Gb/s and 4 us is 0.27, in place of 0.99;
 //! - R(i) is the lesser of the rate and the rate of acknowledgements, so that a mark never raises a rate; if no byte was newly
 //!   acknowledged, that rate is unknown and the flow keeps its own;
 //! - the excess is the greater of the slides' formula and of the bytes in flight beyond R(i) times the base round-trip

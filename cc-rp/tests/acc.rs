@@ -23,6 +23,10 @@ mod oracle {
     pub(super) struct Constants {
         pub(super) line: f64,
         pub(super) rtt: f64,
+        /// Round trips of a period.
+        pub(super) period: f64,
+        /// Uncongested periods in a row with the gradual step.
+        pub(super) gradual: u32,
         /// Bytes for which a period is long enough.
         pub(super) least: f64,
         /// The excess is only what was sent in the last period and not acknowledged in this one.
@@ -34,9 +38,9 @@ mod oracle {
             self.line / 1_000.0
         }
 
-        /// T_p: 1.5 round trips, at least the time of `least` at this rate, at most 8 round trips.
+        /// T_p: so many round trips, at least the time of `least` at this rate, at most 8 round trips.
         fn period(&self, rate: f64) -> f64 {
-            (1.5 * self.rtt).max(self.least / rate).min(8.0 * self.rtt)
+            (self.period * self.rtt).max(self.least / rate).min(8.0 * self.rtt)
         }
     }
 
@@ -182,7 +186,7 @@ mod oracle {
             } else if self.has_feedback {
                 self.verdict = Verdict::Uncongested;
                 self.in_a_row = if was == Verdict::Uncongested { self.in_a_row + 1 } else { 1 };
-                let gradual = self.in_a_row <= 5;
+                let gradual = self.in_a_row <= c.gradual;
                 self.rate += if gradual { c.line / 256.0 } else { self.rate.min(c.line / 8.0) };
                 self.rate = self.rate.min(c.line);
             } else if self.in_flight == 0.0 {
@@ -213,11 +217,14 @@ fn rate(rate: Rate) -> f64 {
     f64::from(rate.to_bits()) * BIT
 }
 
-fn variants() -> [(Params, Constants); 3] {
-    [(0, 0), (0, 16), (1, 0)].map(|(acc_literal, period_packets)| {
-        let settings = AccSettings { period: 150, gradual_periods: 5, acc_literal, period_packets, ..STABLE };
-        let least = f64::from(period_packets) * 1_000.0;
-        let constants = Constants { line: 12.5, rtt: 12_000.0, least, literal: acc_literal == 1 };
+/// The preset `stable`, and settings with shorter periods and fewer gradual steps.
+fn variants() -> [(Params, Constants); 4] {
+    let short = AccSettings { period: 150, gradual_periods: 5, ..STABLE };
+    let all = [STABLE, short, AccSettings { period_packets: 16, ..short }, AccSettings { acc_literal: 1, ..short }];
+    all.map(|settings| {
+        let AccSettings { period, period_packets, gradual_periods: gradual, acc_literal, .. } = settings;
+        let (period, least) = (f64::from(period) / 100.0, f64::from(period_packets) * 1_000.0);
+        let constants = Constants { line: 12.5, rtt: 12_000.0, period, gradual, least, literal: acc_literal == 1 };
         (Acc::check(&settings, &LINK).unwrap(), constants)
     })
 }

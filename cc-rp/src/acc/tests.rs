@@ -184,6 +184,20 @@ fn an_uncongested_flow_speeds_up_gradually_and_then_aggressively() {
     assert_eq!(flow.state.rate(), LINK.line_rate);
 }
 
+/// The preset `stable` doubles the rate after 15 gradual steps, no earlier.
+#[test]
+fn the_preset_stable_has_fifteen_gradual_steps() {
+    let mut flow = Flow::new(STABLE);
+    flow.state.rate = Rate::from_gbps(2);
+    flow.send(10);
+    for step in 1..=15 {
+        let rate = mbps(flow.period(16, Mark::None).rate);
+        assert!((rate - 2_000.0 - f64::from(step) * 390.625).abs() < 0.01, "{step}: {rate}");
+    }
+    let rate = mbps(flow.state.rate());
+    assert!((mbps(flow.period(16, Mark::None).rate) - 2.0 * rate).abs() < 0.01);
+}
+
 // Rules of this project.
 
 #[test]

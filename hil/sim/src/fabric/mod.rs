@@ -702,7 +702,7 @@ impl<'a> Network<'a> {
     /// Samples come in the order of their times; of one time, ports come before flows, each in the order of their numbers.
     pub fn sample(&mut self, interval: Picos, sink: impl FnMut(&Sample) -> Result<()> + 'a) {
         self.sampler = Some(Sampler::new(interval, self.port_places(), self.specs.len(), Box::new(sink)));
-        self.sample_at = interval;
+        (self.sample_at, self.look_at) = (interval, 0);
     }
 
     /// The node of each port, its number there from one on, and whether the node is a switch.
