@@ -158,9 +158,12 @@ to = "spine""#,
 /// All totals, the times of flows, every microsecond of the series, and the CNPs, bit by bit, for every stage and for chains.
 #[test]
 fn an_infinitely_fast_core_decides_as_the_library() {
-    let all = cases();
+    let mut all = cases();
+    // A stage without a case of its own is in a star.
     for &stage in cc_cp::registry::NAMES {
-        assert!(all.iter().any(|&(name, _)| name == stage), "{stage}");
+        if all.iter().all(|&(name, _)| name != stage) {
+            all.push((stage, star(6, "name = \"dcqcn\"", &[&format!("\"{stage}\"")])));
+        }
     }
     for (name, text) in all.into_iter().chain([("lscc_rate_calculation lscc_rate_limiting", scenario())]) {
         let input = read(&text).unwrap_or_else(|error| panic!("{name}: {error:#}"));

@@ -4,7 +4,7 @@
 //! Time is integer picoseconds. Events of one time are ordered by what they mean and where they happen.
 //!
 //! What most packets need is to fit into an instruction cache of 32 KB. Functions that few packets need are therefore not inlined,
-//! nor is [`Calendar::add`](calendar::Calendar::add), which is called from many places.
+//! nor is the `add` of the calendar of events, which is called from many places.
 
 mod buffer;
 pub(crate) mod calendar;
